@@ -190,7 +190,7 @@ impl Grants {
     ///
     /// # Cost
     /// At most four lookups by hash, no allocation.
-    pub fn on(&self, target: Target<'_>) -> ActionSet {
+    pub fn allowed_actions(&self, target: Target<'_>) -> ActionSet {
         let mut set = self.any;
         let mut add = |more: ActionSet| set = set.union(more);
         match target {
@@ -229,7 +229,7 @@ impl Grants {
 
     /// Whether all these actions are allowed on the target.
     pub fn allows(&self, target: Target<'_>, actions: &[Action]) -> bool {
-        let on = self.on(target);
+        let on = self.allowed_actions(target);
         actions.iter().all(|a| on.has(*a))
     }
 
@@ -259,30 +259,37 @@ impl Grants {
             }
             Resource::ExactBuckets(db, coll) => {
                 let name = format!("system.buckets.{coll}");
-                return self.on(Target::Collection(db, &name)).covers(p.actions);
+                return self
+                    .allowed_actions(Target::Collection(db, &name))
+                    .covers(p.actions);
             }
         };
-        self.on(target).covers(p.actions)
+        self.allowed_actions(target).covers(p.actions)
     }
 
     /// Whether anything at all is allowed on this collection.
-    pub fn any_on(&self, db: &str, coll: &str) -> bool {
-        !self.on(Target::Collection(db, coll)).is_empty()
+    pub fn allows_any_on(&self, db: &str, coll: &str) -> bool {
+        !self
+            .allowed_actions(Target::Collection(db, coll))
+            .is_empty()
     }
 
     /// Whether anything at all is allowed on this database or one of its collections.
-    pub fn any_in(&self, db: &str) -> bool {
+    pub fn allows_any_in(&self, db: &str) -> bool {
         let named = !self.named.is_empty() || !self.buckets_named.is_empty();
         let own = self
             .databases
             .get(db)
             .is_some_and(|d| *d != DatabaseGrants::default());
-        named || own || !self.any_buckets.is_empty() || !self.on(Target::Database(db)).is_empty()
+        named
+            || own
+            || !self.any_buckets.is_empty()
+            || !self.allowed_actions(Target::Database(db)).is_empty()
     }
 }
 
 /// Privileges merged and sorted by resource, as they are shown.
-pub(crate) fn merged(all: impl IntoIterator<Item = Privilege>) -> Vec<Privilege> {
+pub(crate) fn merge_privileges(all: impl IntoIterator<Item = Privilege>) -> Vec<Privilege> {
     let mut by: BTreeMap<Resource, ActionSet> = BTreeMap::new();
     for p in all {
         let set = by.entry(p.resource).or_default();
@@ -313,7 +320,7 @@ mod tests {
     fn patterns_match_what_they_name() {
         let text = str::to_owned;
         let find = &[Action::Find][..];
-        let may = |r: Resource, db, coll| grants(&[(r, find)]).any_on(db, coll);
+        let may = |r: Resource, db, coll| grants(&[(r, find)]).allows_any_on(db, coll);
         assert!(may(Resource::AnyNormal, "d", "c"));
         assert!(!may(Resource::AnyNormal, "d", "system.js"));
         assert!(!may(Resource::AnyNormal, "config", "c"));
@@ -348,7 +355,7 @@ mod tests {
         assert!(may(Resource::Any, "local", "system.replset"));
         assert!(!may(Resource::Cluster, "d", "c"));
         let g = grants(&[(Resource::Exact(text("d"), text("c")), find)]);
-        assert!(g.any_in("d") && !g.any_in("e"));
+        assert!(g.allows_any_in("d") && !g.allows_any_in("e"));
         assert!(!g.allows(Target::Database("d"), find));
     }
 

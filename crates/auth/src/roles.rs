@@ -2,7 +2,7 @@
 
 use crate::builtin::builtin;
 use crate::names::{RoleName, role_list};
-use crate::privilege::{Grants, Privilege, merged, privilege_list};
+use crate::privilege::{Grants, Privilege, merge_privileges, privilege_list};
 use crate::restriction::{Restrictions, parse_restrictions};
 use model::{Array, Doc, Result};
 use std::collections::BTreeSet;
@@ -92,7 +92,7 @@ pub fn resolve(start: &[RoleName], source: &mut dyn RoleSource) -> Result<Resolv
         }
     }
     found.roles = seen.into_iter().collect();
-    found.privileges = merged(all);
+    found.privileges = merge_privileges(all);
     for p in &found.privileges {
         found.grants.add(p);
     }

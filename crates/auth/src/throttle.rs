@@ -126,7 +126,7 @@ impl Throttle {
     ///
     /// # Output
     /// When it may be answered, monotonic microseconds.
-    pub fn failed(
+    pub fn record_failure(
         &mut self,
         pace: Pace,
         user: &str,
@@ -180,14 +180,18 @@ mod tests {
         let mut t = Throttle::default();
         let (me, other) = (Some([10, 0, 0, 1].into()), Some([10, 0, 0, 2].into()));
         for i in 0..FREE {
-            assert_eq!(t.failed(P, "a@admin", me, 0, false), 0, "{i}");
+            assert_eq!(t.record_failure(P, "a@admin", me, 0, false), 0, "{i}");
         }
-        assert_eq!(t.failed(P, "a@admin", me, 0, false), FIRST_US);
-        assert_eq!(t.failed(P, "a@admin", me, 0, false), 2 * FIRST_US);
-        assert_eq!(t.failed(P, "a@admin", other, 0, false), 0);
-        assert_eq!(t.failed(P, "b@admin", me, 0, false), 0);
+        assert_eq!(t.record_failure(P, "a@admin", me, 0, false), FIRST_US);
+        assert_eq!(t.record_failure(P, "a@admin", me, 0, false), 2 * FIRST_US);
+        assert_eq!(t.record_failure(P, "a@admin", other, 0, false), 0);
+        assert_eq!(t.record_failure(P, "b@admin", me, 0, false), 0);
         let late = 2 * FORGET_US;
-        assert_eq!(t.failed(P, "a@admin", me, late, false), late, "forgotten");
+        assert_eq!(
+            t.record_failure(P, "a@admin", me, late, false),
+            late,
+            "forgotten"
+        );
     }
 
     #[test]
@@ -205,7 +209,7 @@ mod tests {
                 ThrottleDecision::Now,
                 "the guesser"
             );
-            now = t.failed(P, "a@admin", None, now, false) + 1;
+            now = t.record_failure(P, "a@admin", None, now, false) + 1;
         }
     }
 
@@ -214,7 +218,7 @@ mod tests {
         let mut t = Throttle::default();
         let mut tries = 0;
         while t.turn(P, "a@admin", None, 0) == ThrottleDecision::Now {
-            t.failed(P, "a@admin", None, 0, false);
+            t.record_failure(P, "a@admin", None, 0, false);
             tries += 1;
         }
         assert_eq!(tries, P.places + FREE as usize);
@@ -238,7 +242,7 @@ mod tests {
         let ask = Pace::QUESTIONS;
         for _ in 0..=FREE {
             assert_eq!(t.turn(ask, "a@admin", None, 0), ThrottleDecision::Now);
-            t.failed(ask, "a@admin", None, 0, false);
+            t.record_failure(ask, "a@admin", None, 0, false);
         }
         assert_eq!(
             t.turn(ask, "a@admin", None, 0),
@@ -259,13 +263,13 @@ mod tests {
             match t.turn(P, "a@admin", None, now) {
                 ThrottleDecision::Now => {
                     tried += 1;
-                    t.failed(P, "a@admin", None, now, false);
+                    t.record_failure(P, "a@admin", None, now, false);
                     now += 1;
                 }
                 ThrottleDecision::At(at) => {
                     tried += 1;
                     now = at.max(now);
-                    t.failed(P, "a@admin", None, now, true);
+                    t.record_failure(P, "a@admin", None, now, true);
                 }
                 ThrottleDecision::Refused => now += 1_000_000,
             }
@@ -277,11 +281,11 @@ mod tests {
     fn memory_is_bounded() {
         let mut t = Throttle::default();
         for i in 0..2 * PAIRS_MAX as u64 {
-            t.failed(P, &format!("u{i}"), None, i, false);
+            t.record_failure(P, &format!("u{i}"), None, i, false);
         }
         assert!(t.pairs.len() <= PAIRS_MAX);
         for i in 0..100 {
-            t.failed(P, "u", None, i * 1_000_000, false);
+            t.record_failure(P, "u", None, i * 1_000_000, false);
             t.turn(P, "u", None, i * 1_000_000);
         }
         let held = t.pairs.get(&key("u", None)).map_or(0, |p| p.held.len());

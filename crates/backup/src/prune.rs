@@ -131,7 +131,7 @@ fn remove_log(
 mod tests {
     use super::*;
 
-    fn removed(last: Option<u32>, daily: Option<u32>) -> Vec<String> {
+    fn list_removed(last: Option<u32>, daily: Option<u32>) -> Vec<String> {
         let ids = [
             "20261120T010000Z",
             "20261121T010000Z",
@@ -145,9 +145,9 @@ mod tests {
 
     #[test]
     fn the_newest_and_the_newest_of_each_day_stay() {
-        assert_eq!(removed(None, None), [""; 0]);
+        assert_eq!(list_removed(None, None), [""; 0]);
         assert_eq!(
-            removed(Some(2), None),
+            list_removed(Some(2), None),
             [
                 "20261120T010000Z",
                 "20261121T010000Z",
@@ -156,13 +156,13 @@ mod tests {
             ]
         );
         assert_eq!(
-            removed(None, Some(3)),
+            list_removed(None, Some(3)),
             ["20261120T010000Z", "20261121T010000Z", "20261125T010000Z"]
         );
         assert_eq!(
-            removed(Some(2), Some(3)),
+            list_removed(Some(2), Some(3)),
             ["20261120T010000Z", "20261121T010000Z"]
         );
-        assert_eq!(removed(Some(0), Some(0)).len(), 5, "the newest stays");
+        assert_eq!(list_removed(Some(0), Some(0)).len(), 5, "the newest stays");
     }
 }

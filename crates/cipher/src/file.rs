@@ -49,7 +49,7 @@ impl FileKey {
             Kind::Pieces => 2,
         };
         fill_random(&mut header[SALT_AT..TAG_AT]);
-        let key = FileKey::derived(data, &header[SALT_AT..TAG_AT], name);
+        let key = FileKey::derive(data, &header[SALT_AT..TAG_AT], name);
         let tag = key.tag_of(&header[..TAG_AT]);
         header[TAG_AT..].copy_from_slice(&tag);
         (key, header)
@@ -67,7 +67,7 @@ impl FileKey {
             2 => Kind::Pieces,
             _ => return None,
         };
-        let key = FileKey::derived(data, &header[SALT_AT..TAG_AT], name);
+        let key = FileKey::derive(data, &header[SALT_AT..TAG_AT], name);
         let mut tag: [u8; TAG] = header[TAG_AT..].try_into().ok()?;
         let aad = key.aad(&header[..TAG_AT]);
         let opened = key
@@ -76,7 +76,7 @@ impl FileKey {
         opened.is_ok().then_some((key, kind))
     }
 
-    fn derived(data: &DataKey, salt: &[u8], name: &[u8]) -> FileKey {
+    fn derive(data: &DataKey, salt: &[u8], name: &[u8]) -> FileKey {
         let secret = Salt::new(HKDF_SHA256, salt).extract(data.bytes());
         let about = [&b"quarry file"[..]];
         let expanded = secret.expand(&about, &AES_256_GCM);

@@ -65,7 +65,7 @@ impl PieceReader {
     ///
     /// # Errors
     /// Those of the system.
-    pub fn behind(&self) -> std::io::Result<u64> {
+    pub fn trailing_bytes(&self) -> std::io::Result<u64> {
         use std::os::unix::fs::FileExt;
         let mut buffer = vec![0; PIECE_MAX];
         let (mut at, mut last) = (self.end, self.end);
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use std::io::{Seek, SeekFrom, Write};
 
-    fn sealed(data: &DataKey, pieces: &[&[u8]]) -> Vec<u8> {
+    fn seal_pieces(data: &DataKey, pieces: &[&[u8]]) -> Vec<u8> {
         let (key, header) = FileKey::begin(data, Kind::Pieces, b"000001.log");
         let mut bytes = header.to_vec();
         for (number, piece) in (0..).zip(pieces) {
@@ -196,13 +196,13 @@ mod tests {
         let mut reader = PieceReader::new(file, data, b"000001.log").unwrap();
         let mut plain = Vec::new();
         reader.read_to_end(&mut plain).unwrap();
-        (plain, reader.end(), reader.behind().unwrap())
+        (plain, reader.end(), reader.trailing_bytes().unwrap())
     }
 
     #[test]
     fn reading_ends_at_the_first_piece_that_is_not_whole() {
         let data = DataKey::random();
-        let bytes = sealed(&data, &[b"one,", b"two,", b"three"]);
+        let bytes = seal_pieces(&data, &[b"one,", b"two,", b"three"]);
         let all = bytes.len() as u64;
         assert_eq!(read(&data, &bytes), (b"one,two,three".to_vec(), all, 0));
         let two = (HEADER + 2 * (4 + OVERHEAD)) as u64;

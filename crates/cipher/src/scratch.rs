@@ -38,7 +38,7 @@ impl Scratch {
     }
 
     /// A file that only this process can read. It must be empty.
-    pub fn sealed(file: File) -> Scratch {
+    pub fn new_sealed(file: File) -> Scratch {
         let (key, _) = FileKey::begin(&DataKey::random(), Kind::Pages, b"");
         Scratch {
             sealed: Some(EncryptionState {
@@ -125,9 +125,9 @@ impl Read for Scratch {
 mod tests {
     use super::*;
 
-    fn written(file: File, bytes: &[u8], seals: bool) -> Scratch {
+    fn write_scratch(file: File, bytes: &[u8], seals: bool) -> Scratch {
         let mut scratch = match seals {
-            true => Scratch::sealed(file),
+            true => Scratch::new_sealed(file),
             false => Scratch::plain(file),
         };
         for chunk in bytes.chunks(1000) {
@@ -144,7 +144,7 @@ mod tests {
                 let file = tempfile::tempfile().unwrap();
                 let copy = file.try_clone().unwrap();
                 let bytes = &bytes[..length];
-                let mut scratch = written(file, bytes, seals);
+                let mut scratch = write_scratch(file, bytes, seals);
                 for (at, n) in [(0, length), (1, 5000), (PART - 3, 7), (length, 1)] {
                     let mut buffer = vec![0; n];
                     let got = scratch.read_at(&mut buffer, at as u64).unwrap();

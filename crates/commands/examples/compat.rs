@@ -18,7 +18,7 @@ pub(crate) fn compatibility() -> String {
         [docs/expected-differences.md](docs/expected-differences.md).\n",
     );
     table(&mut page, "Commands", registry::all().map(|c| c.spec.name));
-    let not_built = quoted(registry::NOT_BUILT);
+    let not_built = quote_names(registry::NOT_BUILT);
     let _ = writeln!(
         page,
         "\nKnown and answered with 238 NotImplemented: {not_built}"
@@ -33,11 +33,11 @@ fn table(page: &mut String, title: &str, names: impl Iterator<Item = &'static st
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable();
     names.dedup();
-    let (count, names) = (names.len(), quoted(&names));
+    let (count, names) = (names.len(), quote_names(&names));
     let _ = write!(page, "\n## {title} ({count})\n\n{names}\n");
 }
 
-fn quoted(names: &[&str]) -> String {
+fn quote_names(names: &[&str]) -> String {
     let names: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
     names.join(" ")
 }

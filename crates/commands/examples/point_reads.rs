@@ -12,7 +12,7 @@ fn main() {
     let hooks = Arc::new(StoreHooks::new(clock.clone()));
     let engine = Arc::new(storage::MemoryEngine::new());
     let store = store::Store::open(engine, hooks).unwrap_or_else(|e| panic!("{}", e.message()));
-    let service = Service::new(Config::default(), clock, Arc::new(store)).shared();
+    let service = Service::new(Config::default(), clock, Arc::new(store)).into_shared();
     let dispatcher = registry::dispatcher(service);
     let mut conn = dispatcher.connect("127.0.0.1:1");
     let mut reply = Vec::new();

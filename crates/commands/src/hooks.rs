@@ -52,7 +52,7 @@ impl StoreHooks {
     /// The same hooks for a store that logs changes only for search indexes. At most this many
     /// bytes are kept for indexes that have not read them yet.
     #[must_use]
-    pub fn feeding(self, bytes_max: u64) -> StoreHooks {
+    pub fn log_for_search(self, bytes_max: u64) -> StoreHooks {
         StoreHooks {
             log: Some((bytes_max, Audience::Consumers)),
             ..self
@@ -113,7 +113,7 @@ impl Hooks for StoreHooks {
 struct IndexTerms(TextSpec);
 
 impl Terms for IndexTerms {
-    fn each(&self, doc: Doc<'_>, show: &mut dyn FnMut(&str, f64)) -> Result<()> {
+    fn visit_terms(&self, doc: Doc<'_>, show: &mut dyn FnMut(&str, f64)) -> Result<()> {
         self.0
             .scores(doc)?
             .iter()

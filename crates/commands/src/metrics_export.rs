@@ -227,7 +227,7 @@ fn commands(server: &Dispatcher, out: &mut Vec<Family>) {
         "quarry_commands_failed_total",
         Kind::Counter,
         failed,
-        &|row| MetricValue::Number(row.failed() as f64),
+        &|row| MetricValue::Number(row.failure_count() as f64),
     );
     let time = "how long runs of a command took";
     add(

@@ -114,7 +114,7 @@ impl Aligner {
         let dropped = self.target.run(&ns.db, doc! { "drop": &ns.coll }).await;
         match dropped {
             Err(e) if !e.is(code::NAMESPACE_NOT_FOUND) => {
-                Err(e.within(&format!("{ns} of the target cannot be dropped")))
+                Err(e.in_step(&format!("{ns} of the target cannot be dropped")))
             }
             _ => Ok(()),
         }
@@ -156,7 +156,7 @@ impl Aligner {
             Err(e) if e.is(code::NAMESPACE_NOT_FOUND) => {}
             Err(e) => {
                 let what = format!("{} of the target cannot become {to}", entry.target);
-                return Err(e.within(&what));
+                return Err(e.in_step(&what));
             }
             Ok(_) => {}
         }
@@ -205,7 +205,7 @@ impl Aligner {
         }
         if change.len() > 1 {
             let done = self.target.run(&target.db, change).await;
-            done.map_err(|e| e.within(&format!("{target} of the target cannot be changed")))?;
+            done.map_err(|e| e.in_step(&format!("{target} of the target cannot be changed")))?;
         }
         Ok(())
     }
@@ -295,7 +295,7 @@ impl Aligner {
             let is_plain = !one.options.keys().any(|k| MADE_WITH.contains(&k.as_str()));
             let specs = match one.options.contains_key("viewOn") {
                 true => Vec::new(),
-                false => indexes::listed(&self.source, &one.source).await?,
+                false => indexes::list_indexes(&self.source, &one.source).await?,
             };
             if is_plain && specs.is_empty() {
                 continue;
@@ -324,7 +324,7 @@ async fn make(target: &Server, ns: &Ns, options: &Document) -> Result<()> {
     }
     match target.run(&ns.db, create).await {
         Err(e) if !e.is(code::NAMESPACE_EXISTS) => {
-            Err(e.within(&format!("{ns} cannot be made in the target")))
+            Err(e.in_step(&format!("{ns} cannot be made in the target")))
         }
         _ => Ok(()),
     }

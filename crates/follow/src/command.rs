@@ -35,7 +35,7 @@ impl CommandSender {
         target: &Address,
     ) -> Result<CommandSender> {
         let target = connections.connect(&target.directly()).await;
-        let target = target.map_err(|e| e.within("the target"))?;
+        let target = target.map_err(|e| e.in_step("the target"))?;
         Ok(CommandSender {
             state: State::of(&target),
             shown: target.shown.clone(),
@@ -181,7 +181,7 @@ impl CommandSender {
     pub(crate) async fn status(&self) -> Result<Document> {
         let migration = self.migration().await?;
         let entries = self.state.entries().await?;
-        let copied = self.state.copied().await?;
+        let copied = self.state.sum_copied().await?;
         let d = &migration.document;
         let whole = entries.iter().filter(|e| e.copied).count();
         let mut status = doc! {

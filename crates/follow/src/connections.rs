@@ -4,7 +4,7 @@
 
 use crate::address::{self, Address};
 use crate::error::Result;
-use crate::server::{Server, within};
+use crate::server::{Server, prefix_hosts};
 use mongodb::Client;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl Connections {
     pub(crate) async fn connect(&self, address: &Address) -> Result<Server> {
         let options = address.options().await?;
         let shown = address::describe_hosts(&options);
-        let client = Client::with_options(options).map_err(|e| within(&shown, e.into()))?;
+        let client = Client::with_options(options).map_err(|e| prefix_hosts(&shown, e.into()))?;
         self.open().push(client.clone());
         Server::greet(client, &shown).await
     }

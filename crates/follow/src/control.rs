@@ -71,7 +71,7 @@ pub(crate) struct Counts {
     lag_ms: AtomicU64,
 }
 
-fn packed(time: Timestamp) -> u64 {
+fn pack_time(time: Timestamp) -> u64 {
     u64::from(time.time) << 32 | u64::from(time.increment)
 }
 
@@ -104,7 +104,8 @@ impl Counts {
     }
 
     pub(crate) fn note_source_time(&self, time: Timestamp) {
-        self.source_time.fetch_max(packed(time), Ordering::Relaxed);
+        self.source_time
+            .fetch_max(pack_time(time), Ordering::Relaxed);
     }
 
     pub(crate) fn note_applied(&self, events: usize) {
@@ -116,14 +117,14 @@ impl Counts {
     }
 
     pub(crate) fn note_position(&self, time: Timestamp) {
-        self.position.store(packed(time), Ordering::Relaxed);
+        self.position.store(pack_time(time), Ordering::Relaxed);
     }
 
     pub(crate) fn position(&self) -> Timestamp {
         unpacked(self.position.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn applied(&self) -> u64 {
+    pub(crate) fn applied_count(&self) -> u64 {
         self.applied.load(Ordering::Relaxed)
     }
 
@@ -172,7 +173,7 @@ impl Rates {
         Rates {
             since: Instant::now(),
             bytes_then: control.pace.bytes(),
-            applied_then: control.counts.applied(),
+            applied_then: control.counts.applied_count(),
             bytes: 0.0,
             applied: 0.0,
         }
@@ -183,7 +184,7 @@ impl Rates {
         if seconds < RATES_OVER.as_secs_f64() {
             return;
         }
-        let (bytes, applied) = (control.pace.bytes(), control.counts.applied());
+        let (bytes, applied) = (control.pace.bytes(), control.counts.applied_count());
         self.bytes = bytes.saturating_sub(self.bytes_then) as f64 / seconds;
         self.applied = applied.saturating_sub(self.applied_then) as f64 / seconds;
         (self.since, self.bytes_then, self.applied_then) = (Instant::now(), bytes, applied);
@@ -216,9 +217,9 @@ impl Control {
     /// One line, if another follower does.
     pub(crate) async fn take(&self) -> Result<()> {
         let began = Instant::now();
-        let seen = self.beat_seen().await?;
+        let seen = self.read_heartbeat().await?;
         while self.is_held(&seen).await? {
-            if self.beat_seen().await? != seen {
+            if self.read_heartbeat().await? != seen {
                 return Err(FollowError::of_options(
                     "another quarry follow is running for this target",
                 ));
@@ -242,7 +243,7 @@ impl Control {
         self.state.set(fields).await
     }
 
-    async fn beat_seen(&self) -> Result<Option<Document>> {
+    async fn read_heartbeat(&self) -> Result<Option<Document>> {
         let migration = self.state.migration().await?;
         let Some(d) = migration.map(|m| m.document) else {
             return Ok(None);

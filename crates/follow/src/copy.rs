@@ -209,7 +209,7 @@ impl Copier {
             Err(e) if e.is(code::UUID_MISMATCH) || e.is(code::NAMESPACE_NOT_FOUND) => {
                 return Ok(Part::Moved);
             }
-            opened => opened.map_err(|e| e.within(&format!("copying {}", entry.source)))?,
+            opened => opened.map_err(|e| e.in_step(&format!("copying {}", entry.source)))?,
         };
         let mut batch = Batch::default();
         while cursor.advance().await? {

@@ -8,7 +8,7 @@ use crate::reverse;
 use crate::series;
 use crate::server::Server;
 use crate::state::{Entry, Phase, integer};
-use crate::stream::{LineSink, Stream, why_ended};
+use crate::stream::{LineSink, Stream, end_reason};
 use crate::survey::survey;
 use crate::users;
 use crate::verify::{REMEMBERED, VerifyResult};
@@ -81,7 +81,7 @@ async fn finish(
     }
     let last = source.time().await?;
     reach(stream, reader, last, tell).await?;
-    let applied = stream.counts.applied();
+    let applied = stream.counts.applied_count();
     // Names, options and indexes are aligned once more, whatever the stream has said about them.
     stream.applier.bring().await?;
     if let Some(refused) = stream.applier.refused.first() {
@@ -98,7 +98,7 @@ async fn finish(
     let functions = series::bring_functions(&source, &aligner.target, &aligner.names).await?;
     let mut collections = count_all(&source, &aligner.target, &entries).await?;
     reach(stream, reader, source.time().await?, tell).await?;
-    if stream.counts.applied() != applied {
+    if stream.counts.applied_count() != applied {
         return Err(FollowError::of_data(
             "clients still write to the source: stop them, or give --fence",
         ));
@@ -147,7 +147,7 @@ pub(crate) async fn turn(
     tell: LineSink<'_>,
 ) -> Result<()> {
     if !stream.receive().await {
-        return Err(why_ended(reader).await);
+        return Err(end_reason(reader).await);
     }
     stream.apply(tell).await
 }
@@ -179,7 +179,7 @@ async fn compare_all(
         let again = compare_and_apply(
             stream,
             reader,
-            async move { verifier.again(left).await },
+            async move { verifier.compare_again(left).await },
             tell,
         )
         .await?;
@@ -214,7 +214,7 @@ async fn compare_and_apply(
             }
             more = stream.receive() => {
                 if !more {
-                    return Err(why_ended(reader).await);
+                    return Err(end_reason(reader).await);
                 }
                 stream.apply(tell).await?;
             }
@@ -224,7 +224,7 @@ async fn compare_and_apply(
 
 /// Blocks or unblocks writes to the source.
 async fn hold_back(source: &Server, hold: bool) -> Result<()> {
-    let within = |e: FollowError| e.within("the source cannot be fenced");
+    let within = |e: FollowError| e.in_step("the source cannot be fenced");
     if source.is_at_least(6, 0) {
         let command = doc! { "setUserWriteBlockMode": 1, "global": hold };
         return source

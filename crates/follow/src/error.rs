@@ -61,7 +61,7 @@ impl FollowError {
     }
 
     /// The same error, with the failed step in front of it.
-    pub(crate) fn within(mut self, what: &str) -> FollowError {
+    pub(crate) fn in_step(mut self, what: &str) -> FollowError {
         self.message = format!("{what}: {}", self.message);
         self
     }
@@ -91,7 +91,7 @@ const PASSING: &[i32] = &[
 ];
 
 /// The driver's error for servers that it did not find, without the details of each.
-fn unanswered(message: &str) -> String {
+fn shorten_unanswered(message: &str) -> String {
     let why = message.split_once("Error: Kind: ").map(|(_, rest)| rest);
     let why = why.and_then(|rest| rest.split(", labels: ").next());
     match why {
@@ -115,7 +115,9 @@ impl From<Error> for FollowError {
                 (Cause::Network, format!("{} (code {})", c.message, c.code))
             }
             ErrorKind::Command(c) => (Cause::Data, format!("{} (code {})", c.message, c.code)),
-            ErrorKind::ServerSelection { message, .. } => (Cause::Network, unanswered(message)),
+            ErrorKind::ServerSelection { message, .. } => {
+                (Cause::Network, shorten_unanswered(message))
+            }
             ErrorKind::Io(_)
             | ErrorKind::ConnectionPoolCleared { .. }
             | ErrorKind::DnsResolve { .. } => (Cause::Network, e.kind.to_string()),
@@ -145,8 +147,12 @@ mod tests {
         let driver = "Server selection timeout: No available servers. Topology: { Type: Unknown, \
                       Servers: [ { Address: a:1, Type: Unknown, Error: Kind: I/O error: refused, \
                       labels: {\"x\"}, source: None } ] }";
-        assert_eq!(unanswered(driver), "does not answer: I/O error: refused");
-        let none = unanswered("Server selection timeout: No available servers. Topology: { }");
+        assert_eq!(
+            shorten_unanswered(driver),
+            "does not answer: I/O error: refused"
+        );
+        let none =
+            shorten_unanswered("Server selection timeout: No available servers. Topology: { }");
         assert!(none.starts_with("does not answer"), "{none}");
     }
 }

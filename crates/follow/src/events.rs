@@ -184,7 +184,7 @@ fn explain_loss(e: FollowError) -> FollowError {
             "the source's log no longer reaches back to the position of this migration: enlarge \
              the log, and start again with --restart",
         ),
-        false => e.within("the changes of the source"),
+        false => e.in_step("the changes of the source"),
     }
 }
 

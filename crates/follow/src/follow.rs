@@ -20,7 +20,7 @@ use crate::server::Server;
 use crate::settings::{FollowOutcome, Settings};
 use crate::standby::{self, Order, Pair, Upkeep};
 use crate::state::{Migration, Phase, State, integer, text};
-use crate::stream::{LineSink, Stream, Verification, why_ended};
+use crate::stream::{LineSink, Stream, Verification, end_reason};
 use crate::survey::{Survey, survey};
 use crate::throttle;
 use crate::users;
@@ -66,7 +66,7 @@ async fn follow_once(
     let mut work = FollowContext::begin(settings, awaited, tell).await?;
     loop {
         // A promotion does not wait for a source that is unreachable.
-        let alone = work.asked_to_promote();
+        let alone = work.wait_promotion();
         let went_on = tokio::select! {
             went_on = work.go_on(tell) => went_on,
             order = alone => {
@@ -192,14 +192,14 @@ impl FollowContext {
     }
 
     /// Waits for a promotion request that no other task handles because the source does not answer.
-    fn asked_to_promote(&self) -> impl Future<Output = Order> + use<> {
+    fn wait_promotion(&self) -> impl Future<Output = Order> + use<> {
         let (source, asked) = (self.control.source.clone(), self.asked.clone());
         let is_standby = self.pair.is_some();
         async move {
             if !is_standby {
                 std::future::pending::<()>().await;
             }
-            standby::asked_without_source(source, asked).await
+            standby::wait_promotion_alone(source, asked).await
         }
     }
 
@@ -241,8 +241,8 @@ impl FollowContext {
         let applier = loop {
             tokio::select! {
                 applier = &mut bringing => break applier?,
-                () = stop_asked(&mut asked) => return self.stop(tell).await,
-                e = &mut self.beating => return Err(ended(e)),
+                () = wait_stop(&mut asked) => return self.stop(tell).await,
+                e = &mut self.beating => return Err(heartbeat_error(e)),
                 _ = every.tick() => tell_copied(&self.applier_parts.copier.pace, begun, tell),
             }
         };
@@ -363,10 +363,10 @@ impl FollowContext {
             }
             tokio::select! {
                 more = stream.receive() => if !more {
-                    return Err(why_ended(&mut tasks).await);
+                    return Err(end_reason(&mut tasks).await);
                 },
                 _ = asked.changed() => {}
-                e = &mut self.beating => return Err(ended(e)),
+                e = &mut self.beating => return Err(heartbeat_error(e)),
             }
             stream.apply(tell).await?;
             if self.pair.is_some() {
@@ -422,7 +422,7 @@ impl<'a> AwaitedServer<'a> {
         let shown = address.hosts().await.unwrap_or_default();
         self.set(Some(format!("{what} {shown}")));
         let connected = self.connections.connect(address).await;
-        let connected = connected.map_err(|e| e.within(what));
+        let connected = connected.map_err(|e| e.in_step(what));
         self.set(None);
         connected
     }
@@ -448,14 +448,16 @@ async fn size_of(aligner: &Aligner) -> Result<Document> {
 }
 
 /// Waits until a stop is asked for.
-async fn stop_asked(asked: &mut watch::Receiver<Option<Request>>) {
+async fn wait_stop(asked: &mut watch::Receiver<Option<Request>>) {
     let is_stop = |request: &Option<Request>| *request == Some(Request::Stop);
     if asked.wait_for(is_stop).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-fn ended(joined: std::result::Result<FollowError, tokio::task::JoinError>) -> FollowError {
+fn heartbeat_error(
+    joined: std::result::Result<FollowError, tokio::task::JoinError>,
+) -> FollowError {
     joined.unwrap_or_else(|e| FollowError::of_data(format!("the heartbeat ended: {e}")))
 }
 

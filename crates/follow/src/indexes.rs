@@ -12,7 +12,7 @@ use mongodb::bson::{Bson, Document, doc};
 const NEVER: i32 = i32::MAX;
 
 /// The indexes of a collection of the source, except that of `_id`.
-pub(crate) async fn listed(server: &Server, ns: &Ns) -> Result<Vec<Document>> {
+pub(crate) async fn list_indexes(server: &Server, ns: &Ns) -> Result<Vec<Document>> {
     let list = doc! { "listIndexes": &ns.coll };
     let mut all = match server.list(&ns.db, list).await {
         Err(e) if e.is(code::NAMESPACE_NOT_FOUND) => return Ok(Vec::new()),
@@ -37,7 +37,7 @@ fn is_unique(spec: &Document) -> bool {
 }
 
 /// The specification while changes are applied.
-fn held_back(spec: &Document) -> Document {
+fn relax_spec(spec: &Document) -> Document {
     let mut spec = spec.clone();
     spec.remove("unique");
     spec.remove("prepareUnique");
@@ -52,18 +52,18 @@ pub(crate) async fn make(target: &Server, ns: &Ns, specs: &[Document]) -> Result
     if specs.is_empty() {
         return Ok(());
     }
-    let specs: Vec<Document> = specs.iter().map(held_back).collect();
+    let specs: Vec<Document> = specs.iter().map(relax_spec).collect();
     let command = doc! { "createIndexes": &ns.coll, "indexes": specs };
     let made = target.run(&ns.db, command).await;
     made.map(|_| ())
-        .map_err(|e| e.within(&format!("indexes of {ns} cannot be made in the target")))
+        .map_err(|e| e.in_step(&format!("indexes of {ns} cannot be made in the target")))
 }
 
 async fn drop_one(target: &Server, ns: &Ns, name: &str) -> Result<()> {
     let command = doc! { "dropIndexes": &ns.coll, "index": name };
     match target.run(&ns.db, command).await {
         Err(e) if !e.is(code::INDEX_NOT_FOUND) && !e.is(code::NAMESPACE_NOT_FOUND) => {
-            Err(e.within(&format!("index {name} of {ns} cannot be dropped")))
+            Err(e.in_step(&format!("index {name} of {ns} cannot be dropped")))
         }
         _ => Ok(()),
     }
@@ -71,7 +71,7 @@ async fn drop_one(target: &Server, ns: &Ns, name: &str) -> Result<()> {
 
 /// Aligns the indexes of an entry with those of the source; returns whether any changed.
 pub(crate) async fn align(source: &Server, target: &Server, entry: &mut Entry) -> Result<bool> {
-    let now = listed(source, &entry.source).await?;
+    let now = list_indexes(source, &entry.source).await?;
     let gone = entry.indexes.iter().filter(|old| !now.contains(old));
     let new: Vec<Document> = now
         .iter()
@@ -104,7 +104,7 @@ pub(crate) async fn align(source: &Server, target: &Server, entry: &mut Entry) -
 /// One line, if documents of the target have the same key in a unique index.
 pub(crate) async fn finish(target: &Server, entry: &Entry) -> Result<()> {
     let ns = &entry.target;
-    let there = listed(target, ns).await?;
+    let there = list_indexes(target, ns).await?;
     for spec in &entry.indexes {
         let name = name_of(spec);
         let mut changes = Vec::new();
@@ -128,7 +128,7 @@ pub(crate) async fn finish(target: &Server, entry: &Entry) -> Result<()> {
                 let open = doc! { "name": name, "prepareUnique": false };
                 let open = doc! { "collMod": &ns.coll, "index": open };
                 let _ = target.run(&ns.db, open).await;
-                return Err(e.within(&format!("index {name} of {ns} cannot be finished")));
+                return Err(e.in_step(&format!("index {name} of {ns} cannot be finished")));
             }
         }
     }
@@ -136,7 +136,7 @@ pub(crate) async fn finish(target: &Server, entry: &Entry) -> Result<()> {
     if let Some(seconds) = expires.filter(|v| !matches!(v, Bson::Null)) {
         let command = doc! { "collMod": &ns.coll, "expireAfterSeconds": seconds.clone() };
         let done = target.run(&ns.db, command).await;
-        done.map_err(|e: FollowError| e.within(&format!("{ns} cannot be finished")))?;
+        done.map_err(|e: FollowError| e.in_step(&format!("{ns} cannot be finished")))?;
     }
     Ok(())
 }

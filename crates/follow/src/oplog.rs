@@ -21,7 +21,7 @@ pub(crate) async fn read(
     from: Timestamp,
     out: mpsc::Sender<StreamItem>,
 ) -> Result<()> {
-    let within = |e: FollowError| e.within("the source's log");
+    let within = |e: FollowError| e.in_step("the source's log");
     check_reach(&source, from).await.map_err(within)?;
     let log = source.client.database("local");
     let log = log.collection::<RawDocumentBuf>("oplog.rs");

@@ -58,7 +58,7 @@ pub(crate) async fn prepare(aligner: &Aligner, entries: &[Entry]) -> Result<()> 
             target: entry.source.clone(),
             moving: None,
             options: one.options.clone(),
-            indexes: indexes::listed(here, &one.source).await?,
+            indexes: indexes::list_indexes(here, &one.source).await?,
             planned: true,
             copied: true,
             indexed: true,
@@ -98,7 +98,7 @@ pub(crate) async fn settings(settings: &Settings, connections: &Connections) -> 
     let target = connections
         .connect(&to)
         .await
-        .map_err(|e| e.within("the target"))?;
+        .map_err(|e| e.in_step("the target"))?;
     let migration = State::of(&target).migration().await?;
     let document = migration.map(|m| m.document).unwrap_or_default();
     let excluded = document.get_array(EXCLUDED).map_err(|_| {

@@ -24,7 +24,7 @@ pub(crate) async fn bring(aligner: &Aligner, found: &Survey) -> Result<Vec<Docum
         aligner.drop_target(&one.target).await?;
         make(&aligner.target, one).await?;
         copy(aligner, one).await?;
-        let specs = indexes::listed(&aligner.source, &one.source).await?;
+        let specs = indexes::list_indexes(&aligner.source, &one.source).await?;
         make_indexes(&aligner.target, &one.target, specs).await?;
         let there = count(&aligner.source, &one.source).await?;
         let here = count(&aligner.target, &one.target).await?;
@@ -70,7 +70,7 @@ async fn make(target: &Server, one: &SourceCollection) -> Result<()> {
     }
     let made = target.run(&one.target.db, create).await;
     made.map(|_| ())
-        .map_err(|e| e.within(&format!("{} cannot be made in the target", one.target)))
+        .map_err(|e| e.in_step(&format!("{} cannot be made in the target", one.target)))
 }
 
 async fn copy(aligner: &Aligner, one: &SourceCollection) -> Result<()> {
@@ -94,7 +94,7 @@ async fn copy(aligner: &Aligner, one: &SourceCollection) -> Result<()> {
 
 /// Creates indexes, except the one that every time-series collection has.
 async fn make_indexes(target: &Server, ns: &Ns, mut specs: Vec<Document>) -> Result<()> {
-    let there = indexes::listed(target, ns).await?;
+    let there = indexes::list_indexes(target, ns).await?;
     specs.retain(|spec| !there.iter().any(|t| t.get("name") == spec.get("name")));
     if specs.is_empty() {
         return Ok(());
@@ -102,7 +102,7 @@ async fn make_indexes(target: &Server, ns: &Ns, mut specs: Vec<Document>) -> Res
     let command = doc! { "createIndexes": &ns.coll, "indexes": specs };
     let made = target.run(&ns.db, command).await;
     made.map(|_| ())
-        .map_err(|e| e.within(&format!("indexes of {ns} cannot be made in the target")))
+        .map_err(|e| e.in_step(&format!("indexes of {ns} cannot be made in the target")))
 }
 
 async fn count(server: &Server, ns: &Ns) -> Result<i64> {

@@ -38,7 +38,7 @@ impl Server {
             Err(e) if e.is(59) => server.run("admin", doc! { "isMaster": 1 }).await,
             hello => hello,
         };
-        let hello = hello.map_err(|e| within(shown, e))?;
+        let hello = hello.map_err(|e| prefix_hosts(shown, e))?;
         server.is_mongos = hello.get_str("msg").ok() == Some("isdbgrid");
         server.has_log = server.is_mongos || hello.contains_key("setName");
         let info = server.run("admin", doc! { "buildInfo": 1 }).await?;
@@ -125,7 +125,7 @@ impl Server {
 }
 
 /// The error with the hosts in front of it.
-pub(crate) fn within(shown: &str, mut error: FollowError) -> FollowError {
+pub(crate) fn prefix_hosts(shown: &str, mut error: FollowError) -> FollowError {
     let between = if error.message.starts_with("does not") {
         " "
     } else {

@@ -49,7 +49,7 @@ async fn part_of(server: &Server) -> Result<Part> {
             "{} is not a Quarry server: a standby and its source must both be Quarry",
             server.shown
         )),
-        _ => e.within(&server.shown),
+        _ => e.in_step(&server.shown),
     })?;
     let own = |name| text(&d, name).to_owned();
     Ok(Part {
@@ -67,7 +67,7 @@ async fn become_part(server: &Server, part: &Part) -> Result<()> {
     };
     let done = server.run("admin", command).await;
     done.map(|_| ())
-        .map_err(|e| e.within(&format!("{} cannot become {}", server.shown, part.role)))
+        .map_err(|e| e.in_step(&format!("{} cannot become {}", server.shown, part.role)))
 }
 
 async fn set_name(server: &Server) -> Result<String> {
@@ -213,7 +213,7 @@ async fn hand_over_or_not(
     tell: LineSink<'_>,
 ) -> Result<Outcome> {
     if !stream.is_ready {
-        return Err(not_ready());
+        return Err(not_ready_error());
     }
     let most = if order.force { BEHIND_FORCED } else { BEHIND };
     let lag = Duration::from_millis(stream.counts.lag_ms());
@@ -244,7 +244,7 @@ async fn hand_over_or_not(
     })
 }
 
-fn not_ready() -> FollowError {
+fn not_ready_error() -> FollowError {
     FollowError::of_data(
         "the standby is not complete yet: all data must be copied and the unique indexes built \
          first",
@@ -260,7 +260,7 @@ fn report_lag(lag: Duration) -> FollowError {
 
 /// Waits until a promotion is requested while the source does not answer; no other task would
 /// notice soon.
-pub(crate) async fn asked_without_source(
+pub(crate) async fn wait_promotion_alone(
     source: Server,
     mut asked: watch::Receiver<Option<Request>>,
 ) -> Order {
@@ -298,9 +298,9 @@ pub(crate) async fn promote_alone(
     let begun = Instant::now();
     let state = &control.state;
     let migration = state.migration().await?;
-    let migration = migration.ok_or_else(not_ready)?;
+    let migration = migration.ok_or_else(not_ready_error)?;
     if !is_ready(&migration) {
-        refuse(state, order, &not_ready(), tell).await?;
+        refuse(state, order, &not_ready_error(), tell).await?;
         return Ok(false);
     }
     let up_to = position(&migration).max(control.counts.position());
@@ -332,7 +332,7 @@ pub(crate) async fn promote_unattended(
     id: &str,
 ) -> Result<()> {
     if !is_ready(migration) {
-        return Err(not_ready());
+        return Err(not_ready_error());
     }
     let begun = Instant::now();
     make_primary(target).await?;

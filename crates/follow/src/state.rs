@@ -199,18 +199,18 @@ impl State {
         let reply = self.target.run(OWN, command).await?;
         match first_write_error(&reply) {
             None => Ok(()),
-            Some(e) => Err(e.within("the state of the migration cannot be kept")),
+            Some(e) => Err(e.in_step("the state of the migration cannot be kept")),
         }
     }
 
-    async fn all(&self, coll: &str, filter: Document) -> Result<Vec<Document>> {
+    async fn find_all(&self, coll: &str, filter: Document) -> Result<Vec<Document>> {
         let find = doc! { "find": coll, "filter": filter };
         self.target.list(OWN, find).await
     }
 
     /// The migration into this target, if one was begun.
     pub(crate) async fn migration(&self) -> Result<Option<Migration>> {
-        let found = self.all(STATE, doc! { "_id": MIGRATION }).await?;
+        let found = self.find_all(STATE, doc! { "_id": MIGRATION }).await?;
         let Some(d) = found.into_iter().next() else {
             return Ok(None);
         };
@@ -250,7 +250,7 @@ impl State {
     }
 
     pub(crate) async fn entries(&self) -> Result<Vec<Entry>> {
-        let all = self.all(COLLECTIONS, doc! {}).await?;
+        let all = self.find_all(COLLECTIONS, doc! {}).await?;
         Ok(all.iter().filter_map(Entry::parse).collect())
     }
 
@@ -266,7 +266,7 @@ impl State {
     }
 
     pub(crate) async fn views(&self) -> Result<Vec<Document>> {
-        self.all(VIEWS, doc! {}).await
+        self.find_all(VIEWS, doc! {}).await
     }
 
     /// `made`: the view exists; otherwise it may exist.
@@ -284,13 +284,13 @@ impl State {
 
     /// Ranges that are not copied completely.
     pub(crate) async fn ranges(&self) -> Result<Vec<Range>> {
-        let all = self.all(RANGES, doc! { "done": false }).await?;
+        let all = self.find_all(RANGES, doc! { "done": false }).await?;
         Ok(all.iter().filter_map(Range::parse).collect())
     }
 
     /// All ranges of a collection.
     pub(crate) async fn ranges_of(&self, key: &Bson) -> Result<Vec<Range>> {
-        let all = self.all(RANGES, doc! { "key": key.clone() }).await?;
+        let all = self.find_all(RANGES, doc! { "key": key.clone() }).await?;
         Ok(all.iter().filter_map(Range::parse).collect())
     }
 
@@ -337,7 +337,7 @@ impl State {
     }
 
     /// Documents and bytes copied in all.
-    pub(crate) async fn copied(&self) -> Result<CopyProgress> {
+    pub(crate) async fn sum_copied(&self) -> Result<CopyProgress> {
         let sum = doc! { "$group": { "_id": null,
         "documents": { "$sum": "$documents" }, "bytes": { "$sum": "$bytes" } } };
         let command = doc! { "aggregate": RANGES, "pipeline": [sum], "cursor": {} };

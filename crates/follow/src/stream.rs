@@ -132,7 +132,7 @@ impl Stream {
             self.told = Instant::now();
             tell(&format!(
                 "applied {} changes, {} s behind",
-                self.counts.applied(),
+                self.counts.applied_count(),
                 self.counts.lag_seconds()
             ));
         }
@@ -145,7 +145,7 @@ impl Stream {
 }
 
 /// The reason why reading has ended.
-pub(crate) async fn why_ended(tasks: &mut JoinSet<Result<()>>) -> FollowError {
+pub(crate) async fn end_reason(tasks: &mut JoinSet<Result<()>>) -> FollowError {
     match tasks.join_next().await {
         Some(Ok(Err(e))) => e,
         Some(Err(e)) => FollowError::of_data(format!("the reader of changes ended: {e}")),

@@ -55,6 +55,6 @@ pub(crate) async fn bring(source: &Server, target: &Server) -> Result<i64> {
         let drop = doc! { "drop": format!("quarryFollow{kind}") };
         let _ = target.run("admin", drop).await;
     }
-    merged.map_err(|e| e.within("users and roles cannot be made in the target"))?;
+    merged.map_err(|e| e.in_step("users and roles cannot be made in the target"))?;
     Ok(moved)
 }

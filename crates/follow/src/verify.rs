@@ -160,7 +160,7 @@ impl Verifier {
     }
 
     /// Compares again documents that differed or changed too fast.
-    pub(crate) async fn again(&self, some: Vec<Difference>) -> Result<VerifyResult> {
+    pub(crate) async fn compare_again(&self, some: Vec<Difference>) -> Result<VerifyResult> {
         let mut pass = VerifyResult::default();
         let mut by_entry: HashMap<String, (Entry, Vec<RawBson>)> = HashMap::new();
         for one in some {

@@ -51,7 +51,7 @@ fn unchecked(mut command: RawDocumentBuf) -> RawDocumentBuf {
 }
 
 /// The index and code of each write error in a reply.
-fn failed(reply: &Document) -> Vec<[i64; 2]> {
+fn list_errors(reply: &Document) -> Vec<[i64; 2]> {
     let errors = reply.get_array("writeErrors").map(Vec::as_slice);
     let errors = errors.unwrap_or_default().iter();
     { errors.filter_map(Bson::as_document) }
@@ -59,10 +59,10 @@ fn failed(reply: &Document) -> Vec<[i64; 2]> {
         .collect()
 }
 
-fn refused(ns: &Ns, reply: &Document) -> FollowError {
+fn refusal_error(ns: &Ns, reply: &Document) -> FollowError {
     let e = first_write_error(reply);
     let e = e.unwrap_or_else(|| FollowError::of_data("no reason given"));
-    e.within(&format!("{ns} of the target accepts no document"))
+    e.in_step(&format!("{ns} of the target accepts no document"))
 }
 
 /// The number of leading documents that fit into one command.
@@ -89,11 +89,11 @@ pub(crate) async fn insert(target: &Server, ns: &Ns, documents: &[RawDocumentBuf
         let command = rawdoc! { "insert": ns.coll.as_str(), "documents": list };
         let reply = target.run_raw(&ns.db, unchecked(command)).await?;
         let mut there = Vec::new();
-        for [index, number] in failed(&reply) {
+        for [index, number] in list_errors(&reply) {
             let document = usize::try_from(index).ok().and_then(|at| part.get(at));
             match document {
                 Some(d) if number == i64::from(code::DUPLICATE_KEY) => there.push(d.clone()),
-                _ => return Err(refused(ns, &reply)),
+                _ => return Err(refusal_error(ns, &reply)),
             }
         }
         replace(target, ns, &there).await?;
@@ -111,8 +111,8 @@ pub(crate) async fn append(target: &Server, ns: &Ns, documents: &[RawDocumentBuf
         part.iter().for_each(|d| list.push(d.as_ref()));
         let command = rawdoc! { "insert": ns.coll.as_str(), "documents": list };
         let reply = target.run_raw(&ns.db, finish(command)).await?;
-        if !failed(&reply).is_empty() {
-            return Err(refused(ns, &reply));
+        if !list_errors(&reply).is_empty() {
+            return Err(refusal_error(ns, &reply));
         }
         left = rest;
     }
@@ -131,9 +131,9 @@ pub(crate) async fn replace(target: &Server, ns: &Ns, documents: &[RawDocumentBu
         }
         let command = rawdoc! { "update": ns.coll.as_str(), "updates": list };
         let reply = target.run_raw(&ns.db, unchecked(command)).await?;
-        for [index, _] in failed(&reply) {
+        for [index, _] in list_errors(&reply) {
             let document = usize::try_from(index).ok().and_then(|at| part.get(at));
-            let d = document.ok_or_else(|| refused(ns, &reply))?;
+            let d = document.ok_or_else(|| refusal_error(ns, &reply))?;
             exchange(target, ns, d).await?;
         }
         left = rest;
@@ -150,11 +150,11 @@ async fn exchange(target: &Server, ns: &Ns, document: &RawDocumentBuf) -> Result
         list.push(document.as_ref());
         let command = rawdoc! { "insert": ns.coll.as_str(), "documents": list };
         let reply = target.run_raw(&ns.db, unchecked(command)).await?;
-        if failed(&reply).is_empty() {
+        if list_errors(&reply).is_empty() {
             return Ok(());
         }
         if !make_room(target, ns, &reply).await? {
-            return Err(refused(ns, &reply));
+            return Err(refusal_error(ns, &reply));
         }
     }
     Err(FollowError::of_data(format!(
@@ -192,8 +192,8 @@ pub(crate) async fn delete(target: &Server, ns: &Ns, ids: &[RawBson]) -> Result<
         }
         let command = rawdoc! { "delete": ns.coll.as_str(), "deletes": list };
         let reply = target.run_raw(&ns.db, finish(command)).await?;
-        if !failed(&reply).is_empty() {
-            return Err(refused(ns, &reply));
+        if !list_errors(&reply).is_empty() {
+            return Err(refusal_error(ns, &reply));
         }
     }
     Ok(())

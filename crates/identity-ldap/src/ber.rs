@@ -25,7 +25,7 @@ pub(crate) fn put(out: &mut Vec<u8>, tag: u8, content: &[u8]) {
 }
 
 /// Appends what `fill` writes as the content of one value.
-pub(crate) fn within(out: &mut Vec<u8>, tag: u8, fill: impl FnOnce(&mut Vec<u8>)) {
+pub(crate) fn put_nested(out: &mut Vec<u8>, tag: u8, fill: impl FnOnce(&mut Vec<u8>)) {
     let mut content = Vec::new();
     fill(&mut content);
     put(out, tag, &content);

@@ -2,7 +2,7 @@
 //! that is too long, truncated or does not belong to the request ends the conversation.
 
 use crate::ber::{
-    ENUMERATED, INTEGER, OCTETS, SEQUENCE, SET, Values, put, put_number, whole, within,
+    ENUMERATED, INTEGER, OCTETS, SEQUENCE, SET, Values, put, put_nested, put_number, whole,
 };
 use crate::query::{ENTRIES_MAX, Query};
 use crate::stream::Stream;
@@ -52,7 +52,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn over(stream: Stream) -> Client {
+    pub(crate) fn new(stream: Stream) -> Client {
         Client {
             stream,
             ahead: Vec::new(),
@@ -67,7 +67,7 @@ impl Client {
             return Ok(false);
         }
         self.ask(|out| {
-            within(out, BIND, |out| {
+            put_nested(out, BIND, |out| {
                 put_number(out, INTEGER, 3);
                 put(out, OCTETS, name.as_bytes());
                 put(out, 0x80, password.as_bytes());
@@ -137,7 +137,7 @@ impl Client {
     fn ask(&mut self, operation: impl FnOnce(&mut Vec<u8>)) -> Result<(), DirectoryError> {
         self.last += 1;
         let mut message = Vec::new();
-        within(&mut message, SEQUENCE, |out| {
+        put_nested(&mut message, SEQUENCE, |out| {
             put_number(out, INTEGER, self.last);
             operation(out);
         });

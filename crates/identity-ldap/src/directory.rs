@@ -53,7 +53,7 @@ impl Drop for LoginPermit<'_> {
     }
 }
 
-fn refused<T>(why: &str) -> Result<T, LoginError> {
+fn refuse<T>(why: &str) -> Result<T, LoginError> {
     Err(LoginError::Refused(why.to_owned()))
 }
 
@@ -88,10 +88,10 @@ impl Directory {
         for (what, text) in [("name", user), ("password", password)] {
             // With an empty password a directory binds anonymously and reports success.
             if text.is_empty() {
-                return refused(&format!("the {what} is empty"));
+                return refuse(&format!("the {what} is empty"));
             }
             if text.len() > TEXT_BYTES_MAX || text.contains('\0') {
-                return refused(&format!("the {what} is too long or has a NUL"));
+                return refuse(&format!("the {what} is too long or has a NUL"));
             }
         }
         let before = self.asking.fetch_add(1, Ordering::Relaxed);
@@ -121,7 +121,7 @@ impl Directory {
     ) -> Result<DirectoryUser, LoginError> {
         let stream = Stream::open(server, &self.settings.security, until)
             .map_err(|e| LoginError::Trouble(format!("it cannot be reached: {e}")))?;
-        let mut client = Client::over(stream);
+        let mut client = Client::new(stream);
         let known = self.conversation(&mut client, user, password);
         if matches!(known, Ok(_) | Err(LoginError::Refused(_))) {
             client.close();
@@ -137,10 +137,10 @@ impl Directory {
     ) -> Result<DirectoryUser, LoginError> {
         let mut names = self.names(client, user)?;
         if names.user.is_empty() {
-            return refused("the name of the user in the directory is empty");
+            return refuse("the name of the user in the directory is empty");
         }
         if !client.bind(&names.user, password)? {
-            return refused("the directory refuses the name or the password");
+            return refuse("the directory refuses the name or the password");
         }
         let Some(query) = &self.settings.groups else {
             return Ok(DirectoryUser { groups: None });
@@ -178,12 +178,12 @@ impl Directory {
                             names.user = name.clone();
                             return Ok(names);
                         }
-                        _ => return refused("several entries are found for the name"),
+                        _ => return refuse("several entries are found for the name"),
                     }
                 }
             }
         }
-        refused("no rule of userToDNMapping finds the name")
+        refuse("no rule of userToDNMapping finds the name")
     }
 
     fn become_searcher(&self, client: &mut Client) -> Result<(), LoginError> {

@@ -1,7 +1,7 @@
 //! Search filters (RFC 4515). Promises: a filter is parsed once, when the server starts; the names
 //! of a login are inserted later as values, so they can never become part of its syntax.
 
-use crate::ber::{OCTETS, SEQUENCE, put, within};
+use crate::ber::{OCTETS, SEQUENCE, put, put_nested};
 use crate::template::{Names, Placeholders, Template};
 
 /// Deepest nesting.
@@ -61,17 +61,21 @@ impl Filter {
     /// Appends the filter with the names of one login.
     pub(crate) fn write(&self, names: &Names, out: &mut Vec<u8>) {
         match self {
-            Filter::All(of) => within(out, 0xa0, |out| of.iter().for_each(|f| f.write(names, out))),
-            Filter::Any(of) => within(out, 0xa1, |out| of.iter().for_each(|f| f.write(names, out))),
-            Filter::Not(of) => within(out, 0xa2, |out| of.write(names, out)),
-            Filter::Compares(tag, attribute, value) => within(out, *tag, |out| {
+            Filter::All(of) => {
+                put_nested(out, 0xa0, |out| of.iter().for_each(|f| f.write(names, out)))
+            }
+            Filter::Any(of) => {
+                put_nested(out, 0xa1, |out| of.iter().for_each(|f| f.write(names, out)))
+            }
+            Filter::Not(of) => put_nested(out, 0xa2, |out| of.write(names, out)),
+            Filter::Compares(tag, attribute, value) => put_nested(out, *tag, |out| {
                 put(out, OCTETS, attribute);
                 put(out, OCTETS, &value.value(names));
             }),
             Filter::Present(attribute) => put(out, 0x87, attribute),
-            Filter::Pieces(attribute, pieces) => within(out, 0xa4, |out| {
+            Filter::Pieces(attribute, pieces) => put_nested(out, 0xa4, |out| {
                 put(out, OCTETS, attribute);
-                within(out, SEQUENCE, |out| {
+                put_nested(out, SEQUENCE, |out| {
                     for (tag, piece) in pieces {
                         put(out, *tag, &piece.value(names));
                     }
@@ -82,7 +86,7 @@ impl Filter {
                 attribute,
                 value,
                 names_too,
-            } => within(out, 0xa9, |out| {
+            } => put_nested(out, 0xa9, |out| {
                 if !rule.is_empty() {
                     put(out, 0x81, rule);
                 }
@@ -154,7 +158,7 @@ impl Parser<'_> {
             Some((b'>', name)) => (AT_LEAST, name),
             Some((b'<', name)) => (AT_MOST, name),
             Some((b'~', name)) => (ABOUT, name),
-            Some((b':', name)) => return self.extended(name, value),
+            Some((b':', name)) => return self.parse_extended(name, value),
             _ => (EQUAL, name),
         };
         let attribute = attribute(name)?;
@@ -167,7 +171,7 @@ impl Parser<'_> {
         Ok(Filter::Compares(tag, attribute, self.value(value)?))
     }
 
-    fn extended(&self, name: &[u8], value: &[u8]) -> Result<Filter, String> {
+    fn parse_extended(&self, name: &[u8], value: &[u8]) -> Result<Filter, String> {
         let mut parts = name.split(|b| *b == b':');
         let first = parts.next().unwrap_or_default();
         let mut rule = &[][..];
@@ -255,7 +259,7 @@ fn attribute(name: &[u8]) -> Result<Vec<u8>, String> {
 mod tests {
     use super::*;
 
-    fn written(text: &str, user: &str) -> Vec<u8> {
+    fn encode_filter(text: &str, user: &str) -> Vec<u8> {
         let filter = Filter::parse(text.as_bytes(), Placeholders::Users).unwrap();
         let names = Names {
             user: user.into(),
@@ -268,17 +272,17 @@ mod tests {
 
     #[test]
     fn filters_are_written_as_rfc_4511_has_them() {
-        assert_eq!(written("(a=b)", ""), b"\xa3\x06\x04\x01a\x04\x01b");
-        assert_eq!(written("(a=*)", ""), b"\x87\x01a");
-        assert_eq!(written("(a>=b)", ""), b"\xa5\x06\x04\x01a\x04\x01b");
-        assert_eq!(written("(a<=b)", ""), b"\xa6\x06\x04\x01a\x04\x01b");
-        assert_eq!(written("(a~=b)", ""), b"\xa8\x06\x04\x01a\x04\x01b");
+        assert_eq!(encode_filter("(a=b)", ""), b"\xa3\x06\x04\x01a\x04\x01b");
+        assert_eq!(encode_filter("(a=*)", ""), b"\x87\x01a");
+        assert_eq!(encode_filter("(a>=b)", ""), b"\xa5\x06\x04\x01a\x04\x01b");
+        assert_eq!(encode_filter("(a<=b)", ""), b"\xa6\x06\x04\x01a\x04\x01b");
+        assert_eq!(encode_filter("(a~=b)", ""), b"\xa8\x06\x04\x01a\x04\x01b");
         assert_eq!(
-            written("(&(a=b)(!(c=\\2a)))", ""),
+            encode_filter("(&(a=b)(!(c=\\2a)))", ""),
             b"\xa0\x12\xa3\x06\x04\x01a\x04\x01b\xa2\x08\xa3\x06\x04\x01c\x04\x01*"
         );
         assert_eq!(
-            written("(|(a=x*y*z)(b=*q))", ""),
+            encode_filter("(|(a=x*y*z)(b=*q))", ""),
             [
                 &b"\xa1\x1a\xa4\x0e\x04\x01a\x30\x09\x80\x01x\x81\x01y\x82\x01z"[..],
                 b"\xa4\x08\x04\x01b\x30\x03\x82\x01q"
@@ -286,11 +290,11 @@ mod tests {
             .concat()
         );
         assert_eq!(
-            written("(m:1.2:=v)", ""),
+            encode_filter("(m:1.2:=v)", ""),
             b"\xa9\x0b\x81\x031.2\x82\x01m\x83\x01v"
         );
         assert_eq!(
-            written("(m:dn:=v)", ""),
+            encode_filter("(m:dn:=v)", ""),
             b"\xa9\x09\x82\x01m\x83\x01v\x84\x01\xff"
         );
     }
@@ -298,9 +302,9 @@ mod tests {
     #[test]
     fn a_name_is_a_value_whatever_is_in_it() {
         let name = "*)(uid=*))(|(uid=*\\2a{USER}\0";
-        let out = written("(uid={USER})", name);
+        let out = encode_filter("(uid={USER})", name);
         let mut wanted = Vec::new();
-        within(&mut wanted, EQUAL, |out| {
+        put_nested(&mut wanted, EQUAL, |out| {
             put(out, OCTETS, b"uid");
             put(out, OCTETS, name.as_bytes());
         });

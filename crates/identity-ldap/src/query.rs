@@ -2,7 +2,7 @@
 //! Promises: percent escapes are decoded before names are inserted, never inside the inserted
 //! names.
 
-use crate::ber::{BOOLEAN, ENUMERATED, INTEGER, OCTETS, SEQUENCE, put, put_number, within};
+use crate::ber::{BOOLEAN, ENUMERATED, INTEGER, OCTETS, SEQUENCE, put, put_nested, put_number};
 use crate::filter::Filter;
 use crate::template::{Names, Placeholders, Template};
 
@@ -34,7 +34,7 @@ impl Query {
     /// What is wrong with it.
     pub(crate) fn parse(text: &str, places: Placeholders) -> Result<Query, String> {
         let mut parts = text.splitn(4, '?');
-        let mut part = || decoded(parts.next().unwrap_or_default());
+        let mut part = || decode_escapes(parts.next().unwrap_or_default());
         let (base, attributes, scope, filter) = (part()?, part()?, part()?, part()?);
         let attributes = String::from_utf8(attributes)
             .map_err(|_| "the attributes of the query are no text".to_owned())?;
@@ -70,7 +70,7 @@ impl Query {
 
     /// Appends the search request of one login.
     pub(crate) fn write(&self, names: &Names, seconds: u32, out: &mut Vec<u8>) {
-        within(out, 0x63, |out| {
+        put_nested(out, 0x63, |out| {
             put(out, OCTETS, self.base.name(names).as_bytes());
             put(out, ENUMERATED, &[self.scope as u8]);
             // Aliases are not followed.
@@ -79,7 +79,7 @@ impl Query {
             put_number(out, INTEGER, seconds);
             put(out, BOOLEAN, &[0]);
             self.filter.write(names, out);
-            within(out, SEQUENCE, |out| {
+            put_nested(out, SEQUENCE, |out| {
                 // RFC 4511: "1.1" requests no attribute.
                 let wanted = self.attribute.as_deref().unwrap_or("1.1");
                 put(out, OCTETS, wanted.as_bytes());
@@ -89,7 +89,7 @@ impl Query {
 }
 
 /// Decodes escapes such as `%2c`.
-fn decoded(text: &str) -> Result<Vec<u8>, String> {
+fn decode_escapes(text: &str) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -124,7 +124,7 @@ mod tests {
         let mut out = Vec::new();
         q.write(&names, 10, &mut out);
         let mut wanted = Vec::new();
-        within(&mut wanted, 0x63, |out| {
+        put_nested(&mut wanted, 0x63, |out| {
             put(out, OCTETS, b"ou=a?b,dc=x");
             out.extend_from_slice(
                 b"\x0a\x01\x02\x0a\x01\x00\x02\x02\x03\xe8\x02\x01\x0a\x01\x01\x00",

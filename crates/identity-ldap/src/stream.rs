@@ -61,7 +61,11 @@ impl Stream {
             match TcpStream::connect_timeout(&address, check_deadline(until)?) {
                 Ok(socket) => {
                     socket.set_nodelay(true)?;
-                    return Stream::over(DeadlineStream { socket, until }, &server.host, security);
+                    return Stream::open_on(
+                        DeadlineStream { socket, until },
+                        &server.host,
+                        security,
+                    );
                 }
                 Err(e) => last = e,
             }
@@ -69,7 +73,7 @@ impl Stream {
         Err(last)
     }
 
-    fn over(timed: DeadlineStream, host: &str, security: &Security) -> io::Result<Stream> {
+    fn open_on(timed: DeadlineStream, host: &str, security: &Security) -> io::Result<Stream> {
         let config = match security {
             Security::None => return Ok(Stream::Plain(timed)),
             Security::Tls(config) => config.clone(),

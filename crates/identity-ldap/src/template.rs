@@ -83,7 +83,7 @@ impl Template {
     pub(crate) fn value(&self, names: &Names) -> Vec<u8> {
         let mut out = Vec::new();
         for part in &self.0 {
-            out.extend_from_slice(part.filled(names));
+            out.extend_from_slice(part.fill(names));
         }
         out
     }
@@ -94,7 +94,7 @@ impl Template {
         let alone = self.0.len() == 1;
         let mut out = Vec::new();
         for part in &self.0 {
-            let text = part.filled(names);
+            let text = part.fill(names);
             match part {
                 Part::Text(_) => out.extend_from_slice(text),
                 _ if alone => out.extend_from_slice(text),
@@ -106,7 +106,7 @@ impl Template {
 }
 
 impl Part {
-    fn filled<'a>(&'a self, names: &'a Names) -> &'a [u8] {
+    fn fill<'a>(&'a self, names: &'a Names) -> &'a [u8] {
         match self {
             Part::Text(text) => text,
             Part::Group(n) => names.groups.get(*n).map_or(&[], |g| g.as_bytes()),

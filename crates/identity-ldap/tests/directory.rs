@@ -89,7 +89,7 @@ fn entry(name: &str, values: &[&str]) -> Vec<u8> {
     )
 }
 
-fn answers_by(answer: impl FnMut(&Exchange) -> Vec<u8> + Send + 'static) -> Answer {
+fn box_answer(answer: impl FnMut(&Exchange) -> Vec<u8> + Send + 'static) -> Answer {
     Box::new(answer)
 }
 
@@ -377,36 +377,36 @@ fn hostile_directories_end_in_time_and_log_nobody_in() {
     let notice = || message(&[0], &result(0x78, 52));
     let id = |operation: Vec<u8>| message(&[1], &operation);
     let answers: Vec<(&str, Answer)> = vec![
-        ("closed", answers_by(|_| Vec::new())),
+        ("closed", box_answer(|_| Vec::new())),
         (
             "malformed message",
-            answers_by(|_| b"HTTP/1.1 400 Bad Request\r\n\r\n".repeat(9)),
+            box_answer(|_| b"HTTP/1.1 400 Bad Request\r\n\r\n".repeat(9)),
         ),
-        ("too long", answers_by(move |_| long())),
-        ("was not sent", answers_by(move |_| deep())),
-        ("was not sent", answers_by(move |_| other())),
-        ("gave notice", answers_by(move |_| notice())),
-        ("the result 52", answers_by(|_| result(0x61, 52))),
-        ("something else", answers_by(|_| result(0x65, 0))),
-        ("without a result", answers_by(move |_| id(tlv(0x61, b"")))),
+        ("too long", box_answer(move |_| long())),
+        ("was not sent", box_answer(move |_| deep())),
+        ("was not sent", box_answer(move |_| other())),
+        ("gave notice", box_answer(move |_| notice())),
+        ("the result 52", box_answer(|_| result(0x61, 52))),
+        ("something else", box_answer(|_| result(0x65, 0))),
+        ("without a result", box_answer(move |_| id(tlv(0x61, b"")))),
         (
             "without a result",
-            answers_by(move |_| id(tlv(0x61, &tlv(0x0a, &[0; 9])))),
+            box_answer(move |_| id(tlv(0x61, &tlv(0x0a, &[0; 9])))),
         ),
         (
             "without an operation",
-            answers_by(|_| tlv(0x30, &tlv(2, &[1]))),
+            box_answer(|_| tlv(0x30, &tlv(2, &[1]))),
         ),
         (
             "not answer",
-            answers_by(|_| {
+            box_answer(|_| {
                 thread::sleep(Duration::from_secs(5));
                 Vec::new()
             }),
         ),
         (
             "not answer",
-            answers_by(|_| vec![0x30, 0x82, 0x10, 0x00, 2, 1, 1]),
+            box_answer(|_| vec![0x30, 0x82, 0x10, 0x00, 2, 1, 1]),
         ),
     ];
     for (named, answer) in answers {

@@ -37,7 +37,7 @@ pub struct TokenBearer {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenError(pub String);
 
-fn no<T>(why: &str) -> Result<T, TokenError> {
+fn reject<T>(why: &str) -> Result<T, TokenError> {
     Err(TokenError(why.to_owned()))
 }
 
@@ -63,7 +63,7 @@ fn unverified(token: &str) -> Option<Claims> {
 
 impl Providers {
     /// The user that a token claims to be for: used for throttling, not to be trusted.
-    pub fn claimed(&self, token: &str) -> String {
+    pub fn claimed_user(&self, token: &str) -> String {
         let claims = unverified(token).unwrap_or_default();
         self.of_token(&claims)
             .and_then(|p| p.user(&claims).ok())
@@ -87,38 +87,38 @@ impl Providers {
         now: CurrentTime,
     ) -> (Result<TokenBearer, TokenError>, Option<String>) {
         let mut trouble = None;
-        let verified = self.verified(token, now, &mut trouble);
+        let verified = self.verify_token(token, now, &mut trouble);
         (verified, trouble)
     }
 
-    fn verified(
+    fn verify_token(
         &self,
         token: &str,
         now: CurrentTime,
         trouble: &mut Option<String>,
     ) -> Result<TokenBearer, TokenError> {
         if token.len() > TOKEN_BYTES_MAX {
-            return no("the token is too long");
+            return reject("the token is too long");
         }
         let Ok(header) = decode_header(token) else {
-            return no("the token has no header that can be used");
+            return reject("the token has no header that can be used");
         };
         if header.crit.is_some() || header.enc.is_some() || header.zip.is_some() {
-            return no("the header of the token asks for more than a signature");
+            return reject("the header of the token asks for more than a signature");
         }
         let Some(claims) = unverified(token) else {
-            return no("the token has no claims");
+            return reject("the token has no claims");
         };
         let Some(provider) = self.of_token(&claims) else {
-            return no("no provider has the issuer and the audience of the token");
+            return reject("no provider has the issuer and the audience of the token");
         };
         let Some(id) = header.kid.as_deref().filter(|id| !id.is_empty()) else {
-            return no("the header of the token names no key");
+            return reject("the header of the token names no key");
         };
         let found = provider.keys.find(id, header.alg, now.monotonic_us);
         *trouble = found.1;
         let Some(key) = found.0 else {
-            return no("no key of the provider has the name and the algorithm of the token");
+            return reject("no key of the provider has the name and the algorithm of the token");
         };
         let mut asked = Validation::new(header.alg);
         asked.set_required_spec_claims(&["iss", "aud", "exp"]);
@@ -127,7 +127,7 @@ impl Providers {
         // Checked below, with the server's clock.
         asked.validate_exp = false;
         let Ok(decoded) = decode::<Claims>(token, &key, &asked) else {
-            return no("the signature of the token or one of its claims is wrong");
+            return reject("the signature of the token or one of its claims is wrong");
         };
         let claims = decoded.claims;
         let ends_ms = times(&claims, now.wall_ms)?;
@@ -151,14 +151,14 @@ fn times(claims: &Claims, now_ms: i64) -> Result<i64, TokenError> {
     // Exact to milliseconds for any realistic token; out of range it saturates.
     let ms = |seconds: f64| (seconds * 1000.0) as i64;
     let Some(expires) = number("exp")? else {
-        return no("the token has no time at which it expires");
+        return reject("the token has no time at which it expires");
     };
     let ends_ms = ms(expires + SKEW_S);
     if now_ms >= ends_ms {
-        return no("the token has expired");
+        return reject("the token has expired");
     }
     if number("nbf")?.is_some_and(|from| now_ms < ms(from - SKEW_S)) {
-        return no("the token is not valid yet");
+        return reject("the token is not valid yet");
     }
     Ok(ends_ms)
 }
@@ -171,12 +171,12 @@ impl Provider {
                 self.principal
             )));
         };
-        self.prefixed(name)
+        self.prefix_name(name)
     }
 
-    fn prefixed(&self, name: &str) -> Result<String, TokenError> {
+    fn prefix_name(&self, name: &str) -> Result<String, TokenError> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
-            return no("a name in the token is empty, too long or has a NUL");
+            return reject("a name in the token is empty, too long or has a NUL");
         }
         Ok(format!("{}/{name}", self.prefix))
     }
@@ -190,7 +190,7 @@ impl Provider {
             Some(Value::Array(groups)) => groups,
             _ => return Err(wrong()),
         };
-        let prefixed = |group: &Value| self.prefixed(group.as_str().ok_or_else(wrong)?);
+        let prefixed = |group: &Value| self.prefix_name(group.as_str().ok_or_else(wrong)?);
         groups
             .iter()
             .map(prefixed)

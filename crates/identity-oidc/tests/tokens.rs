@@ -84,13 +84,13 @@ fn claims() -> Value {
         "groups": ["Everyone", "Admins"], "exp": NOW_S + 600, "nbf": NOW_S - 5 })
 }
 
-fn without(name: &str) -> Value {
+fn claims_without(name: &str) -> Value {
     let mut all = claims();
     all.as_object_mut().unwrap().remove(name);
     all
 }
 
-fn with(name: &str, value: Value) -> Value {
+fn claims_with(name: &str, value: Value) -> Value {
     let mut all = claims();
     all[name] = value;
     all
@@ -151,7 +151,7 @@ impl Idp {
     }
 }
 
-fn refused(providers: &Providers, token: &str) -> String {
+fn verify_error(providers: &Providers, token: &str) -> String {
     let (verified, _) = providers.verify(token, now());
     verified.expect_err("a token that is not to be believed").0
 }
@@ -173,14 +173,14 @@ fn tokens_of_each_kind_of_key_are_believed() {
         by_rsa(&idp.rsa, &RSA_PKCS1_SHA256, &header("RS256", "r"), &c),
         by_rsa(&idp.rsa, &RSA_PKCS1_SHA512, &header("RS512", "r"), &c),
         by_rsa(&idp.rsa, &RSA_PSS_SHA384, &header("PS384", "r"), &c),
-        idp.token(&with("aud", json!(["other", "quarry"]))),
-        idp.token(&without("nbf")),
+        idp.token(&claims_with("aud", json!(["other", "quarry"]))),
+        idp.token(&claims_without("nbf")),
     ] {
         assert_eq!(providers.verify(&token, now()).0.as_ref(), Ok(&wanted));
     }
     let token = idp.token(&c);
-    assert_eq!(providers.claimed(&token), "okta/ann@example.com");
-    assert_eq!(providers.claimed("x.y.z"), "");
+    assert_eq!(providers.claimed_user(&token), "okta/ann@example.com");
+    assert_eq!(providers.claimed_user("x.y.z"), "");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_wrong_signature_is_refused_whatever_it_says_of_itself() {
     let wrong_key = "no key of the provider has the name and the algorithm";
     let good = idp.token(&c);
     let (signed, signature) = good.rsplit_once('.').unwrap();
-    let changed = unsigned(&header("ES256", "e"), &with("sub", json!("root")));
+    let changed = unsigned(&header("ES256", "e"), &claims_with("sub", json!("root")));
     let other = curve(&ECDSA_P256_SHA256_FIXED_SIGNING);
     // The public key is used as the HMAC secret: the classical algorithm confusion.
     let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, idp.p256.public_key().as_ref());
@@ -238,11 +238,11 @@ fn a_wrong_signature_is_refused_whatever_it_says_of_itself() {
         ),
         (idp.token(&json!("text")), "no claims"),
         (
-            idp.token(&with("pad", json!("x".repeat(20_000)))),
+            idp.token(&claims_with("pad", json!("x".repeat(20_000)))),
             "too long",
         ),
     ] {
-        let e = refused(&providers, &token);
+        let e = verify_error(&providers, &token);
         assert!(e.contains(why), "{why}: {e}");
         assert!(!e.contains("ann"), "nothing of the token: {e}");
     }
@@ -254,39 +254,42 @@ fn wrong_claims_are_refused() {
     let providers = idp.providers();
     let nobody = "no provider has the issuer and the audience";
     for (claims, why) in [
-        (with("iss", json!("https://evil.example")), nobody),
-        (with("iss", json!(["https://idp.example"])), nobody),
-        (without("iss"), nobody),
-        (with("aud", json!("other")), nobody),
-        (with("aud", json!([])), nobody),
-        (without("aud"), nobody),
-        (with("exp", json!(NOW_S - 61)), "expired"),
-        (without("exp"), "one of its claims"),
-        (with("exp", json!("soon")), "one of its claims"),
-        (with("exp", json!(-1)), "one of its claims"),
-        (with("exp", json!(1e300)), "one of its claims"),
-        (with("nbf", json!(NOW_S + 61)), "not valid yet"),
-        (with("nbf", json!("now")), "'nbf' of the token is no time"),
-        (without("sub"), "claim 'sub'"),
-        (with("sub", json!("")), "empty"),
-        (with("sub", json!("a\u{0}b")), "NUL"),
-        (with("sub", json!(5)), "claim 'sub'"),
-        (with("sub", json!("x".repeat(1025))), "too long"),
-        (without("groups"), "array of strings in 'groups'"),
-        (with("groups", json!("Admins")), "array of strings"),
-        (with("groups", json!(["a", 1])), "array of strings"),
-        (with("groups", json!([""])), "empty"),
+        (claims_with("iss", json!("https://evil.example")), nobody),
+        (claims_with("iss", json!(["https://idp.example"])), nobody),
+        (claims_without("iss"), nobody),
+        (claims_with("aud", json!("other")), nobody),
+        (claims_with("aud", json!([])), nobody),
+        (claims_without("aud"), nobody),
+        (claims_with("exp", json!(NOW_S - 61)), "expired"),
+        (claims_without("exp"), "one of its claims"),
+        (claims_with("exp", json!("soon")), "one of its claims"),
+        (claims_with("exp", json!(-1)), "one of its claims"),
+        (claims_with("exp", json!(1e300)), "one of its claims"),
+        (claims_with("nbf", json!(NOW_S + 61)), "not valid yet"),
+        (
+            claims_with("nbf", json!("now")),
+            "'nbf' of the token is no time",
+        ),
+        (claims_without("sub"), "claim 'sub'"),
+        (claims_with("sub", json!("")), "empty"),
+        (claims_with("sub", json!("a\u{0}b")), "NUL"),
+        (claims_with("sub", json!(5)), "claim 'sub'"),
+        (claims_with("sub", json!("x".repeat(1025))), "too long"),
+        (claims_without("groups"), "array of strings in 'groups'"),
+        (claims_with("groups", json!("Admins")), "array of strings"),
+        (claims_with("groups", json!(["a", 1])), "array of strings"),
+        (claims_with("groups", json!([""])), "empty"),
     ] {
-        let e = refused(&providers, &idp.token(&claims));
+        let e = verify_error(&providers, &idp.token(&claims));
         assert!(e.contains(why), "{claims}: {e}");
     }
     for within in [
-        with("exp", json!(NOW_S - 59)),
-        with("nbf", json!(NOW_S + 59)),
+        claims_with("exp", json!(NOW_S - 59)),
+        claims_with("nbf", json!(NOW_S + 59)),
     ] {
         assert!(providers.verify(&idp.token(&within), now()).0.is_ok());
     }
-    let far = with("exp", json!(1e18));
+    let far = claims_with("exp", json!(1e18));
     let (verified, _) = providers.verify(&idp.token(&far), now());
     assert_eq!(verified.map(|v| v.ends_ms), Ok(i64::MAX));
 }
@@ -298,10 +301,10 @@ fn principal_and_roles_come_from_the_claims_that_are_named() {
     p["principalName"] = json!("email");
     p["useAuthorizationClaim"] = json!(false);
     let providers = parse(&[p]).unwrap();
-    let token = idp.token(&with("email", json!("e@x")));
+    let token = idp.token(&claims_with("email", json!("e@x")));
     let verified = providers.verify(&token, now()).0.unwrap();
     assert_eq!((verified.user.as_str(), verified.roles), ("okta/e@x", None));
-    assert!(refused(&providers, &idp.token(&claims())).contains("'email'"));
+    assert!(verify_error(&providers, &idp.token(&claims())).contains("'email'"));
 }
 
 #[test]

@@ -21,6 +21,6 @@ pub use entry::{Entry, Severity, component, id};
 pub use files::Rotate;
 pub use json::append_document;
 pub use lines::LINES_MAX;
-pub use log::{Log, REDACTED, redacted};
+pub use log::{Log, REDACTED, redact_document};
 pub use pace::Pace;
 pub use sink::{LineFormat, Release, Sink, Target};

@@ -107,13 +107,13 @@ impl Log {
     }
 
     /// Lines that were dropped because the device was too slow.
-    pub fn lost(&self) -> u64 {
-        self.sink.get().map_or(0, Sink::lost)
+    pub fn lost_lines(&self) -> u64 {
+        self.sink.get().map_or(0, Sink::lost_lines)
     }
 }
 
 /// The document with every value in it replaced.
-pub fn redacted(doc: Doc<'_>) -> DocBuf {
+pub fn redact_document(doc: Doc<'_>) -> DocBuf {
     DocBuf::build(|w| redact_fields(doc, w))
 }
 

@@ -58,7 +58,7 @@ impl Pace {
 
     /// The number of events without a line, after the end of their period. For a periodic check, so
     /// that the number is reported even if no more events happen.
-    pub fn owed(&self, now_us: u64) -> Option<u64> {
+    pub fn count_unlogged(&self, now_us: u64) -> Option<u64> {
         let mut state = self.state.lock();
         if state.left_out == 0 || !self.turn(&mut state, now_us) {
             return None;
@@ -77,13 +77,13 @@ mod tests {
         let pace = Pace::new(3, 100);
         let told: Vec<Option<u64>> = (1000..1006).map(|at| pace.may(at)).collect();
         assert_eq!(told, [Some(0), Some(0), Some(0), None, None, None]);
-        assert_eq!(pace.owed(1050), None);
+        assert_eq!(pace.count_unlogged(1050), None);
         assert_eq!(pace.may(1100), Some(3));
         assert_eq!(pace.may(1101), Some(0));
         assert_eq!(pace.may(1102), Some(0));
         assert_eq!(pace.may(1199), None);
-        assert_eq!(pace.owed(1200), Some(1));
-        assert_eq!(pace.owed(1400), None);
+        assert_eq!(pace.count_unlogged(1200), Some(1));
+        assert_eq!(pace.count_unlogged(1400), None);
         // A clock that goes backwards does no harm.
         assert_eq!(pace.may(5), Some(0));
     }

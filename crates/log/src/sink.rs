@@ -149,7 +149,7 @@ impl Sink {
         }
     }
 
-    pub(crate) fn lost(&self) -> u64 {
+    pub(crate) fn lost_lines(&self) -> u64 {
         self.shared.queue.lock().lost
     }
 }
@@ -409,13 +409,17 @@ mod tests {
             say(&log, &long);
         }
         assert!(began.elapsed() < Duration::from_secs(5));
-        assert!((100..300).contains(&log.lost()), "{}", log.lost());
+        assert!(
+            (100..300).contains(&log.lost_lines()),
+            "{}",
+            log.lost_lines()
+        );
         release.release();
         log.flush(Duration::from_secs(10));
         std::thread::sleep(Duration::from_millis(50));
         log.flush(Duration::from_secs(10));
         let text = std::fs::read_to_string(&path).unwrap();
-        let told = format!("\"attr\":{{\"lines\":{}}}", log.lost());
+        let told = format!("\"attr\":{{\"lines\":{}}}", log.lost_lines());
         assert!(text.contains(&told), "{}", text.len());
     }
 

@@ -204,7 +204,8 @@ impl Account {
             None => 0,
         };
         self.budget.sub(held - kept);
-        self.budget.ended(self.most.load(Relaxed).max(0) as usize);
+        self.budget
+            .end_operation(self.most.load(Relaxed).max(0) as usize);
     }
 }
 

@@ -234,7 +234,7 @@ impl Budget {
         let Some(resident) = &self.resident else {
             return Ok(());
         };
-        self.ended(at_once);
+        self.end_operation(at_once);
         if self.unseen.fetch_add(bytes, Relaxed) + bytes < LOOK_BYTES {
             return Ok(());
         }
@@ -255,7 +255,7 @@ impl Budget {
     }
 
     /// Must be called when an operation that held at most `most` bytes has freed them.
-    pub(crate) fn ended(&self, most: usize) {
+    pub(crate) fn end_operation(&self, most: usize) {
         if most >= RECLAIM_BYTES_MIN
             && let Some(resident) = &self.resident
             && resident.trim()

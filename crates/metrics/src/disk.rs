@@ -44,10 +44,10 @@ impl DiskSample {
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
             writes: self.writes.saturating_sub(earlier.writes),
             write_bytes: self.write_bytes.saturating_sub(earlier.write_bytes),
-            read_ms: since(self.read_ms, earlier.read_ms),
-            write_ms: since(self.write_ms, earlier.write_ms),
-            busy_ms: since(self.busy_ms, earlier.busy_ms),
-            queue_ms: since(self.queue_ms, earlier.queue_ms),
+            read_ms: subtract_wrapping(self.read_ms, earlier.read_ms),
+            write_ms: subtract_wrapping(self.write_ms, earlier.write_ms),
+            busy_ms: subtract_wrapping(self.busy_ms, earlier.busy_ms),
+            queue_ms: subtract_wrapping(self.queue_ms, earlier.queue_ms),
             flushes: self.flushes.saturating_sub(earlier.flushes),
         }
     }
@@ -67,7 +67,7 @@ impl DiskSample {
 }
 
 /// The kernel counts milliseconds in 32 bits, which overflow after 49 days.
-fn since(now: u64, earlier: u64) -> u64 {
+fn subtract_wrapping(now: u64, earlier: u64) -> u64 {
     if now >= earlier {
         now - earlier
     } else {

@@ -77,7 +77,7 @@ impl LatencyHistogram {
     }
 
     /// The values in nanoseconds and their counts, within the resolution of a bucket. With
-    /// [`Self::max_ns`] and [`Self::clamped`] this is everything known.
+    /// [`Self::max_ns`] and [`Self::clamped_count`] this is everything known.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         let recorded = self.histogram.iter_recorded();
         recorded.map(|step| (step.value_iterated_to(), step.count_at_value()))
@@ -89,7 +89,7 @@ impl LatencyHistogram {
     }
 
     /// Restores a histogram from the results of [`Self::buckets`], [`Self::max_ns`] and
-    /// [`Self::clamped`]: counts and percentiles are equal. All counts must fit into 64 bits.
+    /// [`Self::clamped_count`]: counts and percentiles are equal. All counts must fit into 64 bits.
     pub fn of_buckets(
         buckets: impl IntoIterator<Item = (u64, u64)>,
         max_ns: u64,
@@ -116,7 +116,7 @@ impl LatencyHistogram {
     }
 
     /// How many values were longer than one hour.
-    pub fn clamped(&self) -> u64 {
+    pub fn clamped_count(&self) -> u64 {
         self.clamped
     }
 
@@ -306,10 +306,10 @@ mod tests {
             together.merge(&LatencyHistogram::of_buckets(
                 sent,
                 part.max_ns(),
-                part.clamped(),
+                part.clamped_count(),
             ));
         }
-        assert_eq!((together.count(), together.clamped()), (9_001, 1));
+        assert_eq!((together.count(), together.clamped_count()), (9_001, 1));
         assert_eq!(together.max_ns(), whole.max_ns());
         let lists = [&together, &whole].map(|one| one.buckets().collect::<Vec<_>>());
         assert_eq!(lists[0], lists[1]);
@@ -352,13 +352,13 @@ mod tests {
     fn an_endless_operation_is_clamped_and_counted() {
         let mut histogram = LatencyHistogram::new();
         histogram.record(Duration::from_secs(7_200));
-        assert_eq!((histogram.count(), histogram.clamped()), (1, 1));
+        assert_eq!((histogram.count(), histogram.clamped_count()), (1, 1));
         assert_eq!(histogram.max_us(), 7_200e6);
         histogram.clear();
         assert_eq!(
             (
                 histogram.count(),
-                histogram.clamped(),
+                histogram.clamped_count(),
                 histogram.max_us() as u64
             ),
             (0, 0, 0)

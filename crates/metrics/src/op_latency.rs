@@ -103,7 +103,7 @@ impl LatencyCounts {
     }
 
     /// Lower bound and count of each bucket that is not empty.
-    pub fn filled(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub fn nonempty_buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let all = self.buckets.iter().enumerate();
         all.filter(|(_, n)| **n > 0)
             .map(|(i, n)| (bucket_us(i), *n))
@@ -139,6 +139,9 @@ mod tests {
         let mut twice = l.counts();
         twice.add(&l.counts());
         assert_eq!((twice.count(), twice.sum_us), (202, 2 * 3500));
-        assert_eq!(twice.filled().collect::<Vec<_>>(), [(4, 200), (2048, 2)]);
+        assert_eq!(
+            twice.nonempty_buckets().collect::<Vec<_>>(),
+            [(4, 200), (2048, 2)]
+        );
     }
 }

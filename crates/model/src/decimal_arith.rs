@@ -209,7 +209,7 @@ impl Decimal128 {
 
     /// Appends zeros until there are 34 digits or the exponent reaches its minimum; zero loses its
     /// sign. Results of MongoDB's `$pow` have this form.
-    pub fn padded(self) -> Decimal128 {
+    pub fn pad_zeros(self) -> Decimal128 {
         let DecimalParts::Finite {
             negative,
             mut coefficient,
@@ -300,7 +300,7 @@ impl Decimal128 {
     pub fn pow(self, exponent: Decimal128) -> Decimal128 {
         let one = Decimal128::from_i64(1);
         if exponent.is_zero() || self.compare(&one).is_eq() {
-            return one.padded();
+            return one.pad_zeros();
         }
         if self.is_nan() || exponent.is_nan() {
             return Decimal128::NAN;
@@ -308,14 +308,14 @@ impl Decimal128 {
         if exponent.is_infinite() {
             let grows = self.abs().compare(&one).is_gt() != exponent.is_negative();
             return match self.abs().compare(&one) {
-                std::cmp::Ordering::Equal => one.padded(),
+                std::cmp::Ordering::Equal => one.pad_zeros(),
                 _ if grows => Decimal128::INFINITY,
-                _ => Decimal128::ZERO.padded(),
+                _ => Decimal128::ZERO.pad_zeros(),
             };
         }
         let power = self
             .wide_function(|cx, w| cx.pow(w, &exponent.to_wide()))
-            .padded();
+            .pad_zeros();
         match power.parts() {
             DecimalParts::Finite {
                 negative,

@@ -105,7 +105,7 @@ impl Display for Value<'_> {
             Value::Int64(n) => write!(f, "{n}"),
             Value::Double(n) => f.write_str(&double(*n)),
             Value::Decimal128(n) => write!(f, "{n}"),
-            Value::String(s) | Value::Symbol(s) => quoted(s, f),
+            Value::String(s) | Value::Symbol(s) => write_quoted(s, f),
             Value::Document(d) => doc(*d, f),
             Value::Array(a) => array(*a, f),
             Value::Binary(b) => {
@@ -129,7 +129,7 @@ impl Display for Value<'_> {
     }
 }
 
-fn quoted(s: &str, f: &mut Formatter<'_>) -> Result {
+fn write_quoted(s: &str, f: &mut Formatter<'_>) -> Result {
     f.write_char('"')?;
     for c in s.chars() {
         match c {

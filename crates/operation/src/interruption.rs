@@ -19,7 +19,7 @@ pub fn is_interruption(e: &MongoError) -> bool {
 }
 
 /// 11601, the error of an operation that `killOp` or the end of its session has interrupted.
-pub fn interrupted() -> MongoError {
+pub fn interrupted_error() -> MongoError {
     MongoError::new(code::INTERRUPTED, "operation was interrupted")
 }
 
@@ -28,7 +28,7 @@ pub fn interrupted() -> MongoError {
 /// # Errors
 /// The error by which the operation was set aside: the step has not ended. The caller returns the
 /// error to the dispatcher, and the next run of the command continues with this step.
-pub fn ended<T>(result: Result<T>) -> Result<Result<T>> {
+pub fn split_set_aside<T>(result: Result<T>) -> Result<Result<T>> {
     match result {
         Err(again) if again.is(ErrorKind::SetAside) => Err(again),
         ended => Ok(ended),

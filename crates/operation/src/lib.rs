@@ -11,7 +11,7 @@ mod reads;
 mod writes;
 
 pub use clock::{Clock, SystemClock};
-pub use interruption::{ended, interrupted, is_interruption};
+pub use interruption::{interrupted_error, is_interruption, split_set_aside};
 pub use operation::{ConnectionId, Link, Operation, WriteGate};
 pub use progress::Progress;
 pub use reads::{AccessPath, Paths, ReadCounters, ReadTotals};

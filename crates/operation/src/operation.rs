@@ -174,7 +174,7 @@ impl Operation {
     }
 
     /// Microseconds until the deadline; `None` without a deadline.
-    pub fn left_us(&self) -> Option<u64> {
+    pub fn remaining_us(&self) -> Option<u64> {
         match self.deadline_us.load(Ordering::Acquire) {
             NO_DEADLINE => None,
             at => Some(at.saturating_sub(self.clock.monotonic_us())),
@@ -303,7 +303,7 @@ mod tests {
         );
         i.allow_us(0);
         assert_eq!(
-            (i.check().unwrap_err().code(), i.left_us()),
+            (i.check().unwrap_err().code(), i.remaining_us()),
             (code::MAX_TIME_MS_EXPIRED, Some(0))
         );
         assert!(Operation::renew(&mut i).check().is_ok());

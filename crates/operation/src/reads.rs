@@ -94,7 +94,7 @@ impl ReadCounters {
     }
 
     /// The numbers of reads since [`ReadCounters::reset`].
-    pub fn examined(&self) -> ReadTotals {
+    pub fn read_totals(&self) -> ReadTotals {
         ReadTotals {
             keys: self.keys.load(Relaxed),
             docs: self.docs.load(Relaxed),
@@ -179,12 +179,12 @@ mod tests {
             docs,
             returned: 0,
         };
-        assert_eq!(reads.examined(), expected);
+        assert_eq!(reads.read_totals(), expected);
         assert!(reads.has_scanned_collection());
         let summary = reads.take_paths().summary();
         assert_eq!(summary.as_deref(), Some("IXSCAN { a: 1 }, COLLSCAN"));
         reads.reset();
-        assert_eq!(reads.examined(), ReadTotals::default());
+        assert_eq!(reads.read_totals(), ReadTotals::default());
         assert_eq!(reads.take_paths().summary(), None);
     }
 }

@@ -48,7 +48,7 @@ fn flat(n: i32) -> Document {
 }
 
 /// About 1 kB with documents in documents and arrays of both kinds.
-fn nested(n: i32) -> Document {
+fn build_nested(n: i32) -> Document {
     let items: Vec<Document> = (0..6)
         .map(|i| {
             doc! { "sku": format!("sku-{:05}", (n * 7 + i) % 5000), "qty": (n + i) % 20,
@@ -73,7 +73,7 @@ fn documents(shape: &str) -> Vec<Document> {
     (0..DOCS as i32)
         .map(|n| {
             if shape == "nested" {
-                nested(n)
+                build_nested(n)
             } else {
                 flat(n)
             }

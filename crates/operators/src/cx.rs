@@ -180,7 +180,7 @@ impl Env {
     }
 
     /// True when no more expressions are to be folded into constants.
-    pub(crate) fn folded_enough(&self) -> bool {
+    pub(crate) fn has_folded_enough(&self) -> bool {
         self.folded_bytes.load(Ordering::Relaxed) > FOLDED_BYTES_MAX
     }
 
@@ -263,7 +263,7 @@ impl<'s, 'a> Cx<'s, 'a> {
     }
 
     /// The same context with the variables of `frame`.
-    pub fn with<'t>(&self, frame: &'t Frame<'t, 'a>) -> Cx<'t, 'a>
+    pub fn with_frame<'t>(&self, frame: &'t Frame<'t, 'a>) -> Cx<'t, 'a>
     where
         's: 't,
     {

@@ -28,7 +28,7 @@ impl Profile {
     }
 
     /// The profile of that name.
-    pub fn named(name: &str) -> Option<Profile> {
+    pub fn find(name: &str) -> Option<Profile> {
         Profile::ALL.into_iter().find(|p| p.name() == name)
     }
 
@@ -94,9 +94,9 @@ mod tests {
     #[test]
     fn names_are_found() {
         for p in Profile::ALL {
-            assert_eq!(Profile::named(p.name()), Some(p));
+            assert_eq!(Profile::find(p.name()), Some(p));
         }
-        assert_eq!(Profile::named("7.0"), None);
+        assert_eq!(Profile::find("7.0"), None);
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Regex {
     ///
     /// # Errors
     /// 51091 in theory: a pattern that compiles for bytes also compiles for characters.
-    pub fn on(&self, text: &str) -> model::Result<&CompiledPattern> {
+    pub fn compile_for(&self, text: &str) -> model::Result<&CompiledPattern> {
         match &self.bytes {
             Some(bytes) if text.is_ascii() => Ok(bytes),
             _ => match self.utf.get_or_init(|| self.source.compile(true)) {
@@ -96,7 +96,10 @@ impl Regex {
     /// # Errors
     /// 51156 when a match reaches a limit.
     pub fn is_match(&self, text: &str) -> model::Result<bool> {
-        self.on(text)?.0.is_match(text.as_bytes()).map_err(given_up)
+        self.compile_for(text)?
+            .0
+            .is_match(text.as_bytes())
+            .map_err(match_error)
     }
 }
 
@@ -149,11 +152,11 @@ impl CompiledPattern {
         self.0
             .captures_read_at(places, text.as_bytes(), from)
             .map(|m| m.is_some())
-            .map_err(given_up)
+            .map_err(match_error)
     }
 }
 
-fn given_up(e: pcre2::Error) -> MongoError {
+fn match_error(e: pcre2::Error) -> MongoError {
     MongoError::new(
         51156,
         format!("Error occurred while executing the regular expression: {e}"),

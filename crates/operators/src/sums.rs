@@ -55,7 +55,7 @@ impl Sum {
     pub(crate) fn merge(&mut self, other: &Sum) {
         self.integers += other.integers;
         self.doubles.merge(&other.doubles);
-        self.decimals = added(self.decimals, other.decimals);
+        self.decimals = add_sums(self.decimals, other.decimals);
         if other.width > self.width {
             self.width = other.width;
         }
@@ -88,7 +88,7 @@ impl Sum {
 }
 
 /// The sum of two sums; `None` is the sum of no numbers.
-fn added(a: Option<Decimal128>, b: Option<Decimal128>) -> Option<Decimal128> {
+fn add_sums(a: Option<Decimal128>, b: Option<Decimal128>) -> Option<Decimal128> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a + b),
         (one, other) => one.or(other),
@@ -122,7 +122,7 @@ impl<const EXACT: bool> Mean<EXACT> {
     pub(crate) fn merge(&mut self, other: &Mean<EXACT>) {
         self.count += other.count;
         self.doubles.merge(&other.doubles);
-        self.decimals = added(self.decimals, other.decimals);
+        self.decimals = add_sums(self.decimals, other.decimals);
     }
 
     /// A double, or a decimal when one was seen; null without numbers.

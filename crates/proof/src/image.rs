@@ -58,7 +58,7 @@ pub struct Image {
 
 impl Image {
     /// The image that a loss after the first `at` events leaves.
-    pub fn left_of(events: &[Event], at: usize, loss: Loss, random: &mut Random) -> Image {
+    pub fn after_loss(events: &[Event], at: usize, loss: Loss, random: &mut Random) -> Image {
         let events = events.get(..at).unwrap_or(events);
         let names_synced = last(events, |e| matches!(e, Event::SyncNames { .. })).unwrap_or(0);
         let names_kept = match loss {
@@ -307,7 +307,7 @@ mod tests {
             write(3, b"two"),
         ];
         let random = &mut Random::new(1);
-        let at_end = |loss, random: &mut Random| Image::left_of(&events, 5, loss, random).files;
+        let at_end = |loss, random: &mut Random| Image::after_loss(&events, 5, loss, random).files;
         assert_eq!(at_end(Loss::Nothing, random)["f"].bytes, b"onetwo");
         assert_eq!(at_end(Loss::Unsynced, random)["f"].bytes, b"one");
         let mut lens = BTreeSet::new();
@@ -317,7 +317,7 @@ mod tests {
             lens.insert(bytes.len());
         }
         assert_eq!(lens.len(), 4, "every place to tear is found");
-        let nameless = Image::left_of(&events, 3, Loss::Unsynced, random);
+        let nameless = Image::after_loss(&events, 3, Loss::Unsynced, random);
         assert!(nameless.files.is_empty(), "no directory was synced");
     }
 
@@ -326,7 +326,7 @@ mod tests {
         let events = [create(), sync_names(), write(0, b"one"), write(3, b"two")];
         let random = &mut Random::new(3);
         for _ in 0..100 {
-            let image = Image::left_of(&events, 4, Loss::Pages, random);
+            let image = Image::after_loss(&events, 4, Loss::Pages, random);
             assert!(b"onetwo".starts_with(&image.files["f"].bytes[..]));
         }
     }
@@ -338,7 +338,7 @@ mod tests {
         let events = [create(), sync_names(), extended, write(0, b"one"), cut];
         let random = &mut Random::new(4);
         let len_after = |loss, random: &mut Random| {
-            let image = Image::left_of(&events, 5, loss, random);
+            let image = Image::after_loss(&events, 5, loss, random);
             image.files["f"].len
         };
         assert_eq!(len_after(Loss::Nothing, random), 3);
@@ -350,7 +350,7 @@ mod tests {
         let events = [create(), sync_names(), write(0, &[7; 8192])];
         let random = &mut Random::new(2);
         let later_alone = (0..100).any(|_| {
-            let image = Image::left_of(&events, 3, Loss::Pages, random);
+            let image = Image::after_loss(&events, 3, Loss::Pages, random);
             let bytes = &image.files["f"].bytes;
             bytes.first() == Some(&0) && bytes.last() == Some(&7)
         });

@@ -22,7 +22,7 @@ fn main() {
         .and_then(|n| n.parse::<usize>().ok())
     {
         let c = collection();
-        let found: usize = (0..passes).map(|_| scan(&c, &nothing())).sum();
+        let found: usize = (0..passes).map(|_| scan(&c, &empty_filter())).sum();
         println!("{found} matches of {} documents", passes * DOCS as usize);
         return;
     }
@@ -46,7 +46,7 @@ fn collection() -> Arc<Collection> {
     c
 }
 
-fn nothing() -> DocBuf {
+fn empty_filter() -> DocBuf {
     doc! { "last": -1i32 }
 }
 
@@ -72,7 +72,7 @@ fn scan(c: &Arc<Collection>, spec: &DocBuf) -> usize {
 
 #[divan::bench]
 fn finds_nothing(b: divan::Bencher<'_, '_>) {
-    let (c, spec) = (collection(), nothing());
+    let (c, spec) = (collection(), empty_filter());
     b.counter(ItemsCount::new(DOCS as usize))
         .bench_local(|| scan(&c, &spec));
 }

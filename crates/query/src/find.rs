@@ -5,8 +5,8 @@
 use crate::exec::{BatchStream, CountOutput, Fold, GroupEnd, MatchFilter, SortPattern};
 use crate::physical::{
     Change, CollectionRead, ColumnRead, Count, Distinct, EmptyScan, FieldProjection, FoldRead,
-    Limit, LooseScan, Operator, Project, ProjectionSpec, Shape, Skip, Sort, Write, all_counted,
-    first_of_groups,
+    Limit, LooseScan, Operator, Project, ProjectionSpec, Shape, Skip, Sort, Write,
+    count_by_counter, first_of_groups,
 };
 use crate::pipeline::QueryParts;
 use crate::plan::{
@@ -151,17 +151,17 @@ impl Find {
     ///
     /// # Errors
     /// Those of the planner.
-    pub fn planned(&self, coll: Option<Arc<Collection>>) -> Result<PlannedQuery> {
+    pub fn plan_operators(&self, coll: Option<Arc<Collection>>) -> Result<PlannedQuery> {
         let Some(coll) = coll else {
             return Ok(PlannedQuery {
-                root: self.above(Box::new(EmptyScan::default()), false),
+                root: self.add_operators(Box::new(EmptyScan::default()), false),
                 plan: None,
                 counted: false,
             });
         };
         let request = self.plan_request();
         let number = self.number.as_ref().filter(|_| self.skip == 0);
-        if let Some(all) = number.and_then(|stage| all_counted(&coll, &request, stage)) {
+        if let Some(all) = number.and_then(|stage| count_by_counter(&coll, &request, stage)) {
             return Ok(PlannedQuery {
                 root: Box::new(all),
                 plan: None,
@@ -172,9 +172,12 @@ impl Find {
         let ends = self.group_end.as_ref();
         let ends = ends.and_then(|end| first_of_groups(&coll, &request, end));
         let (root, counted): (Box<dyn Operator>, bool) = if let Some(scan) = ends {
-            (self.above(Box::new(scan), true), false)
+            (self.add_operators(Box::new(scan), true), false)
         } else if let Some(scan) = self.loose(&coll, &plan) {
-            (self.above(Box::new(scan), self.sort.is_none()), false)
+            (
+                self.add_operators(Box::new(scan), self.sort.is_none()),
+                false,
+            )
         } else if let Some(read) = self.fold_by_columns(&coll, &plan) {
             (Box::new(read), true)
         } else {
@@ -226,7 +229,7 @@ impl Find {
         may_be_shown: bool,
     ) -> Box<dyn Operator> {
         if let Some(scan) = self.loose(&coll, &plan) {
-            return self.above(Box::new(scan), self.sort.is_none());
+            return self.add_operators(Box::new(scan), self.sort.is_none());
         }
         if let Some(read) = self.fold_by_columns(&coll, &plan) {
             return Box::new(read);
@@ -238,8 +241,8 @@ impl Find {
         let limit = self.enough().filter(|_| sorted);
         let (filter, fields) = (Some(&self.filter), self.fields.as_deref());
         match ColumnRead::new(&coll, &plan, filter, limit, fields) {
-            Some(read) => self.above(Box::new(read), sorted),
-            None => self.above(Box::new(self.read(coll, plan, sorted)), sorted),
+            Some(read) => self.add_operators(Box::new(read), sorted),
+            None => self.add_operators(Box::new(self.read(coll, plan, sorted)), sorted),
         }
     }
 
@@ -268,7 +271,11 @@ impl Find {
     ///
     /// # Errors
     /// Those of the planner.
-    pub fn written(&self, coll: Option<Arc<Collection>>, change: Change) -> Result<PlannedQuery> {
+    pub fn plan_write(
+        &self,
+        coll: Option<Arc<Collection>>,
+        change: Change,
+    ) -> Result<PlannedQuery> {
         let Some(coll) = coll else {
             let nothing = Box::new(EmptyScan::default());
             return Ok(PlannedQuery {
@@ -281,7 +288,7 @@ impl Find {
         let sorted = plan.sorted || self.sort.is_none();
         let read = self.read(coll, plan.clone(), sorted).reading_documents();
         let read = Box::new(read);
-        let found = self.ordered(read, sorted, false);
+        let found = self.add_sort(read, sorted, false);
         Ok(PlannedQuery {
             root: Box::new(Write::new(found, change)),
             plan: Some(plan),
@@ -347,7 +354,7 @@ impl Find {
         if self.shows_row_metadata() {
             read = read.with_row_metadata();
         }
-        let mut root = self.above(Box::new(read), true);
+        let mut root = self.add_operators(Box::new(read), true);
         root.begin(env);
         Ok(Box::new(root))
     }
@@ -377,7 +384,12 @@ impl Find {
     }
 
     /// Adds a sort to the read if its order is not the wanted one.
-    fn ordered(&self, read: Box<dyn Operator>, sorted: bool, projected: bool) -> Box<dyn Operator> {
+    fn add_sort(
+        &self,
+        read: Box<dyn Operator>,
+        sorted: bool,
+        projected: bool,
+    ) -> Box<dyn Operator> {
         match self.sort.as_ref().filter(|_| !sorted) {
             None => read,
             Some(pattern) => {
@@ -388,10 +400,10 @@ impl Find {
     }
 
     /// The operators above the read: sort, skip, limit, projection.
-    fn above(&self, read: Box<dyn Operator>, sorted: bool) -> Box<dyn Operator> {
+    fn add_operators(&self, read: Box<dyn Operator>, sorted: bool) -> Box<dyn Operator> {
         let shaped = self.projection.is_some() || self.shows_row_metadata();
         let sorts = self.sort.is_some() && !sorted;
-        let mut root = self.ordered(read, sorted, self.projection.is_some());
+        let mut root = self.add_sort(read, sorted, self.projection.is_some());
         if self.skip > 0 {
             root = Box::new(Skip::new(root, self.skip));
         }

@@ -36,7 +36,7 @@ impl Failure {
                 let thrown = ctx.catch();
                 if thrown.is_null() {
                     // The engine throws this when it has no memory for an error object.
-                    return failed("InternalError: out of memory");
+                    return script_error("InternalError: out of memory");
                 }
                 let message = tools
                     .and_then(|t| t.get::<_, Function<'js>>("thrown").ok())
@@ -44,17 +44,17 @@ impl Failure {
                     .or_else(|| thrown.as_exception().map(ToString::to_string));
                 // Formatting the message may have thrown an exception, too.
                 ctx.catch();
-                failed(&message.unwrap_or_else(|| "a value was thrown".to_owned()))
+                script_error(&message.unwrap_or_else(|| "a value was thrown".to_owned()))
             }
             Failure::Engine(Error::Allocation | Error::Unknown) => {
-                failed("InternalError: out of memory")
+                script_error("InternalError: out of memory")
             }
-            Failure::Engine(e) => failed(&e.to_string()),
+            Failure::Engine(e) => script_error(&e.to_string()),
         }
     }
 }
 
 /// 139 JSInterpreterFailure.
-pub(crate) fn failed(message: &str) -> MongoError {
+pub(crate) fn script_error(message: &str) -> MongoError {
     MongoError::new(code::JS_INTERPRETER_FAILURE, message.to_owned())
 }

@@ -27,10 +27,10 @@ thread_local! {
 
 impl Machine {
     fn new() -> Result<Machine> {
-        let runtime = Runtime::new().map_err(|_| out_of_memory())?;
+        let runtime = Runtime::new().map_err(|_| memory_error())?;
         runtime.set_max_stack_size(STACK_BYTES);
         runtime.set_gc_threshold(GC_BYTES);
-        runtime.set_interrupt_handler(Some(Box::new(watch::must_end)));
+        runtime.set_interrupt_handler(Some(Box::new(watch::is_over)));
         Ok(Machine {
             session: None,
             runtime,
@@ -54,14 +54,14 @@ impl Machine {
             self.session = Some(Session::new(&self.runtime, cx.env, settings.version)?);
         }
         let Some(session) = &mut self.session else {
-            return Err(out_of_memory());
+            return Err(memory_error());
         };
         session.call(cx, call)
     }
 }
 
-fn out_of_memory() -> MongoError {
-    failure::failed("InternalError: out of memory")
+fn memory_error() -> MongoError {
+    failure::script_error("InternalError: out of memory")
 }
 
 /// Calls a function on this thread.

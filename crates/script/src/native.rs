@@ -62,7 +62,7 @@ fn decimal(ctx: Ctx<'_>, text: String) -> Result<String> {
 fn sleep(ctx: Ctx<'_>, ms: f64) -> Result<()> {
     let mut left = Duration::try_from_secs_f64(ms / 1000.0).unwrap_or_default();
     while !left.is_zero() {
-        if watch::must_end() {
+        if watch::is_over() {
             return Err(Exception::throw_message(&ctx, "interrupted"));
         }
         let nap = left.min(NAP);

@@ -53,7 +53,7 @@ impl Session {
     /// 139 JSInterpreterFailure without memory for it; those of the interrupt.
     pub(crate) fn new(runtime: &Runtime, env: &Env, version: &'static str) -> Result<Session> {
         let context = Context::custom::<Language>(runtime)
-            .map_err(|_| crate::failure::failed("InternalError: out of memory"))?;
+            .map_err(|_| crate::failure::script_error("InternalError: out of memory"))?;
         let tools = context.with(|ctx| {
             prepare(&ctx, env, version)
                 .map(|tools| Persistent::save(&ctx, tools))
@@ -195,7 +195,7 @@ fn run<'js, 'a>(
         args.apply(&function)?
     };
     // Kept alive until the result is read.
-    let noted = to_js.into_noted();
+    let noted = to_js.into_live_objects();
     let result = answer(tools, cx, call.wants, &returned);
     drop(noted);
     result
@@ -221,7 +221,7 @@ fn answer<'js, 'a>(
         CallResult::Value | CallResult::Fold => {
             let mut written = Ok(());
             let doc = DocBuf::build(|w| {
-                written = ToBson::new(tools).returned(w, "", returned);
+                written = ToBson::new(tools).write_returned(w, "", returned);
             });
             written?;
             cx.spend(doc.as_bytes().len())?;

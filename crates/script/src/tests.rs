@@ -440,7 +440,7 @@ fn local_dates_are_utc_since_9_0() {
     };
     let engine = engine();
     let mut env = env(&engine);
-    env.profile = operators::Profile::named(&release).unwrap();
+    env.profile = operators::Profile::find(&release).unwrap();
     let is_utc = env.profile.has_utc_scripts();
     for (expression, local, utc) in [
         ("d.getHours()", "8", "13"),

@@ -1,7 +1,7 @@
 //! Converts JavaScript values to BSON. Errors: 139 for a type that BSON does not have, 17260 over
 //! the largest document, 17279 over the deepest nesting (a cycle).
 
-use crate::failure::{Outcome, failed};
+use crate::failure::{Outcome, script_error};
 use crate::to_js::tool;
 use crate::{origins, watch};
 use base64::Engine as _;
@@ -61,7 +61,7 @@ impl<'t, 'js> ToBson<'t, 'js> {
     }
 
     /// Writes the return value of a function to a field; `undefined` becomes null.
-    pub(crate) fn returned(
+    pub(crate) fn write_returned(
         &mut self,
         w: &mut DocWriter<'_>,
         name: &str,
@@ -128,12 +128,12 @@ impl<'t, 'js> ToBson<'t, 'js> {
                 let fits: bool = tool(self.tools, "fits", (v.clone(),))?;
                 match v.clone().into_big_int().map(rquickjs::BigInt::to_i64) {
                     Some(Ok(n)) if fits => place.put(Value::Int64(n)),
-                    _ => return Err(failed("a BigInt does not fit 64 bits").into()),
+                    _ => return Err(script_error("a BigInt does not fit 64 bits").into()),
                 }
             }
             Type::String => {
                 let Some(s) = v.as_string() else {
-                    return Err(failed("a string that is none").into());
+                    return Err(script_error("a string that is none").into());
                 };
                 let text = self.text(s)?;
                 self.spend(text.len())?;
@@ -141,16 +141,16 @@ impl<'t, 'js> ToBson<'t, 'js> {
             }
             Type::Array => {
                 let Some(a) = v.as_array() else {
-                    return Err(failed("an array that is none").into());
+                    return Err(script_error("an array that is none").into());
                 };
                 self.array(place, a, depth)?;
             }
             Type::Symbol | Type::Module | Type::Unknown => {
-                return Err(failed("a symbol cannot be converted to BSON").into());
+                return Err(script_error("a symbol cannot be converted to BSON").into());
             }
             _ => {
                 let Some(o) = v.as_object() else {
-                    return Err(failed("a value cannot be converted to BSON").into());
+                    return Err(script_error("a value cannot be converted to BSON").into());
                 };
                 self.object(place, o, depth)?;
             }
@@ -168,8 +168,8 @@ impl<'t, 'js> ToBson<'t, 'js> {
         }
         let mut w = place.array();
         for i in 0..length as usize {
-            if i % 1024 == 1023 && watch::must_end() {
-                return Err(failed("interrupted").into());
+            if i % 1024 == 1023 && watch::is_over() {
+                return Err(script_error("interrupted").into());
             }
             let was = if noted {
                 origins::int_at(a.as_value(), &i.to_string())
@@ -184,7 +184,7 @@ impl<'t, 'js> ToBson<'t, 'js> {
     fn object(&mut self, place: ValueSlot<'_, '_>, o: &Object<'js>, depth: usize) -> Outcome<()> {
         let kind: u8 = tool(self.tools, "kindOf", (o.clone(),))?;
         if kind != 0 {
-            return self.typed(place, o, kind, depth);
+            return self.write_typed(place, o, kind, depth);
         }
         if let Some(f) = o.as_function() {
             let source: JsString<'js> = tool(self.tools, "sourceOf", (f.clone(),))?;
@@ -197,13 +197,13 @@ impl<'t, 'js> ToBson<'t, 'js> {
         let noted = !origins::is_empty();
         let mut w = place.doc();
         for key in o.own_keys::<JsString<'js>>(Filter::new().string().enum_only()) {
-            if watch::must_end() {
-                return Err(failed("interrupted").into());
+            if watch::is_over() {
+                return Err(script_error("interrupted").into());
             }
             let key = key?;
             let name = self.text(&key)?;
             if name.contains('\0') {
-                return Err(failed("a field name cannot contain a null byte").into());
+                return Err(script_error("a field name cannot contain a null byte").into());
             }
             self.spend(name.len())?;
             let v: Js<'js> = o.get(key)?;
@@ -218,7 +218,7 @@ impl<'t, 'js> ToBson<'t, 'js> {
     }
 
     /// Writes a value of one of the prelude's types.
-    fn typed(
+    fn write_typed(
         &mut self,
         place: ValueSlot<'_, '_>,
         o: &Object<'js>,
@@ -243,8 +243,9 @@ impl<'t, 'js> ToBson<'t, 'js> {
                     None => String::new(),
                 };
                 self.spend(text.len())?;
-                put_typed(place, kind, &simple, &text)
-                    .ok_or_else(|| failed("a value of a BSON type was changed by the script"))?;
+                put_typed(place, kind, &simple, &text).ok_or_else(|| {
+                    script_error("a value of a BSON type was changed by the script")
+                })?;
             }
         }
         Ok(())
@@ -263,7 +264,7 @@ impl<'t, 'js> ToBson<'t, 'js> {
         scope.append(|w| written = self.write(ValueSlot::Field(w, ""), &v, None, depth + 1));
         written?;
         let Some(Value::Document(d)) = scope.doc().first().map(|(_, v)| v) else {
-            return Err(failed("the scope of code must be an object").into());
+            return Err(script_error("the scope of code must be an object").into());
         };
         let code = code
             .as_string()

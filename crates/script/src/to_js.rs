@@ -42,7 +42,7 @@ impl<'t, 'js> ToJs<'t, 'js> {
     }
 
     /// The objects that must live until the results are read.
-    pub(crate) fn into_noted(self) -> Vec<Js<'js>> {
+    pub(crate) fn into_live_objects(self) -> Vec<Js<'js>> {
         self.noted.unwrap_or_default()
     }
 
@@ -124,7 +124,9 @@ impl<'t, 'js> ToJs<'t, 'js> {
         depth: usize,
     ) -> Outcome<Js<'js>> {
         if depth > DEPTH_MAX {
-            return Err(crate::failure::failed("InternalError: a value is nested too deep").into());
+            return Err(
+                crate::failure::script_error("InternalError: a value is nested too deep").into(),
+            );
         }
         let (ctx, tools) = (self.ctx, self.tools);
         Ok(match *v {

@@ -34,7 +34,7 @@ pub(crate) fn end() -> Option<MongoError> {
 }
 
 /// Whether the script must end.
-pub(crate) fn must_end() -> bool {
+pub(crate) fn is_over() -> bool {
     WATCH.with_borrow_mut(|w| {
         if w.failed.is_some() {
             return true;

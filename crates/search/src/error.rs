@@ -9,6 +9,6 @@ pub(crate) fn invalid(message: impl Into<String>) -> MongoError {
 }
 
 /// The index could not be read or written.
-pub(crate) fn failed(what: &str, error: &dyn std::fmt::Display) -> MongoError {
+pub(crate) fn index_error(what: &str, error: &dyn std::fmt::Display) -> MongoError {
     MongoError::internal(format!("search index: {what}: {error}"))
 }

@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use crate::definition::FieldKind;
-use crate::error::{failed, invalid};
+use crate::error::{index_error, invalid};
 use crate::index::{Index, View, is_alive};
 use crate::matching::{Terms, TokenTest};
 use crate::schema::{ColumnKind, TermKind};
@@ -69,8 +69,8 @@ pub(crate) fn parse_facets(args: &Args<'_>) -> Result<Vec<Facet>> {
                     buckets: usize::try_from(n.unwrap_or(BUCKETS)).unwrap_or(1),
                 }
             }
-            Some("number") => between(&facet, v, ColumnKind::Number)?,
-            _ => between(&facet, v, ColumnKind::Date)?,
+            Some("number") => parse_boundaries(&facet, v, ColumnKind::Number)?,
+            _ => parse_boundaries(&facet, v, ColumnKind::Date)?,
         };
         Ok(Facet {
             name: name.to_owned(),
@@ -81,7 +81,7 @@ pub(crate) fn parse_facets(args: &Args<'_>) -> Result<Vec<Facet>> {
     facets.iter().map(one).collect()
 }
 
-fn between(facet: &Args<'_>, v: Value<'_>, column: ColumnKind) -> Result<Kind> {
+fn parse_boundaries(facet: &Args<'_>, v: Value<'_>, column: ColumnKind) -> Result<Kind> {
     Args::new(&facet.path, v, &["type", "path", "boundaries", "default"])?;
     let v = facet.required("boundaries")?;
     let Value::Array(list) = v else {
@@ -146,7 +146,7 @@ impl Facet {
                 shown,
                 default,
             } => {
-                let (counts, others) = self.between(view, found, *column, boundaries)?;
+                let (counts, others) = self.count_between(view, found, *column, boundaries)?;
                 let bucket = |id: Value<'_>, n: i64| model::doc! { "_id": id, "count": n };
                 let shown = shown
                     .doc()
@@ -181,7 +181,7 @@ impl Facet {
         let mut counts: BTreeMap<String, i64> = BTreeMap::new();
         for (segment, docs) in view.searcher.segment_readers().iter().zip(found) {
             let count = count_terms(segment, &terms, docs, &mut counts);
-            count.map_err(|e| failed("facets", &e))?;
+            count.map_err(|e| index_error("facets", &e))?;
         }
         let mut all: Vec<(String, i64)> = counts.into_iter().filter(|(_, n)| *n > 0).collect();
         all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -192,7 +192,7 @@ impl Facet {
 
     /// Counts documents with a value between two boundaries, and documents with a value outside of
     /// all.
-    fn between(
+    fn count_between(
         &self,
         view: &View,
         found: &DocumentSets,
@@ -217,7 +217,7 @@ impl Facet {
                 }
                 others += i64::from(elsewhere);
             })
-            .map_err(|e| failed("facets", &e))?;
+            .map_err(|e| index_error("facets", &e))?;
         }
         Ok((counts, others))
     }
@@ -230,7 +230,7 @@ fn count_terms(
     counts: &mut BTreeMap<String, i64>,
 ) -> tantivy::Result<()> {
     let index = segment.inverted_index(terms.field)?;
-    terms.each(segment, &mut |token, info| {
+    terms.visit_terms(segment, &mut |token, info| {
         let mut postings = index.read_postings_from_terminfo(info, IndexRecordOption::Basic)?;
         let slot = counts.entry(token.to_owned()).or_default();
         let mut doc = postings.doc();
@@ -270,7 +270,7 @@ fn each_value(
 }
 
 /// An empty set of documents of a view.
-pub(crate) fn nothing_found(view: &View) -> DocumentSets {
+pub(crate) fn empty_sets(view: &View) -> DocumentSets {
     let segments = view.searcher.segment_readers().iter();
     segments
         .map(|s| BitSet::with_max_value(s.max_doc()))

@@ -2,7 +2,7 @@
 //! by step, kept in memory and in a file next to the segment. Promises: segments are immutable, so
 //! graphs are, too; without a graph, vectors are compared one by one. Must not know: queries.
 
-use crate::error::failed;
+use crate::error::index_error;
 use crate::graph::{Builder, CodeKind, Coding, Graph};
 use crate::schema::vector_name;
 use crate::vector::{Quantization, Target, VectorField};
@@ -116,7 +116,9 @@ impl Graphs {
         }
         let graph = building.builder.finish();
         if let Some(path) = self.path(building.key) {
-            graph.save(&path).map_err(|e| failed("write a graph", &e))?;
+            graph
+                .save(&path)
+                .map_err(|e| index_error("write a graph", &e))?;
         }
         if let Some(column) = column_of(segment, field)? {
             let graph = SegmentGraph::new(graph, building.coding, &column, segment.max_doc());
@@ -190,13 +192,13 @@ impl Graphs {
 
 pub(crate) fn column_of(segment: &SegmentReader, field: usize) -> Result<Option<BytesColumn>> {
     let column = segment.fast_fields().bytes(&vector_name(field));
-    column.map_err(|e| failed("vectors", &e))
+    column.map_err(|e| index_error("vectors", &e))
 }
 
 /// How the vectors of a column are coded; `None` when they have several types.
 fn coding_of(column: &BytesColumn, field: &VectorField) -> Result<Option<Coding>> {
     let mut kinds = [false; 256];
-    let broken = |e: &dyn std::fmt::Display| failed("vectors", e);
+    let broken = |e: &dyn std::fmt::Display| index_error("vectors", e);
     let mut vectors = column.dictionary().stream().map_err(|e| broken(&e))?;
     let mut sample = Vec::new();
     while vectors.advance() {
@@ -225,7 +227,7 @@ fn coding_of(column: &BytesColumn, field: &VectorField) -> Result<Option<Coding>
 
 fn fill(column: &BytesColumn, coding: Coding, field: &VectorField) -> Result<Builder> {
     let mut builder = Builder::new(coding);
-    let broken = |e: &dyn std::fmt::Display| failed("vectors", e);
+    let broken = |e: &dyn std::fmt::Display| index_error("vectors", e);
     let mut vectors = column.dictionary().stream().map_err(|e| broken(&e))?;
     while vectors.advance() {
         builder.push(&Target::new(vectors.key(), field.similarity).code(coding));

@@ -1,6 +1,6 @@
 //! Search results: encoded `_id`s, the best first. Must not know: documents.
 
-use crate::error::failed;
+use crate::error::index_error;
 use crate::highlight::Highlighter;
 use crate::index::{Index, View, is_alive};
 use crate::order::{Hit, Order, SortedHit, token_of};
@@ -190,9 +190,9 @@ impl Hits {
             .view
             .searcher
             .doc(DocAddress::new(hit.segment, hit.doc))
-            .map_err(|e| failed("read a document", &e))?;
+            .map_err(|e| index_error("read a document", &e))?;
         let id = stored.get_first(self.id).and_then(|v| v.as_bytes());
-        let id = id.ok_or_else(|| failed("read a document", &"it has no _id"))?;
+        let id = id.ok_or_else(|| index_error("read a document", &"it has no _id"))?;
         Ok(Some(SearchHit {
             token: token_of(&ranked, id),
             id: id.to_vec(),
@@ -207,8 +207,9 @@ impl Hits {
         };
         let segment = self.view.searcher.segment_reader(hit.segment);
         let explained = weight.explain(segment, hit.doc);
-        let explained: Explanation = explained.map_err(|e| failed("explain a score", &e))?;
-        let json = serde_json::to_value(&explained).map_err(|e| failed("explain a score", &e))?;
+        let explained: Explanation = explained.map_err(|e| index_error("explain a score", &e))?;
+        let json =
+            serde_json::to_value(&explained).map_err(|e| index_error("explain a score", &e))?;
         Ok(Some(details(&json)))
     }
 }
@@ -232,7 +233,7 @@ fn details(explained: &serde_json::Value) -> DocBuf {
 /// The weight that finds and scores the documents of a query.
 pub(crate) fn weight_of(view: &View, query: &dyn Query) -> Result<Box<dyn Weight>> {
     let scoring = EnableScoring::enabled_from_searcher(&view.searcher);
-    query.weight(scoring).map_err(|e| failed("search", &e))
+    query.weight(scoring).map_err(|e| index_error("search", &e))
 }
 
 /// Calls `f` with the documents of a query and their scores, segment by segment, until it returns
@@ -247,7 +248,7 @@ pub(crate) fn each_match(
     for (n, segment) in (0u32..).zip(view.searcher.segment_readers()) {
         check()?;
         let scorer = weight.scorer(segment, 1.0);
-        let mut scorer = scorer.map_err(|e| failed("search", &e))?;
+        let mut scorer = scorer.map_err(|e| index_error("search", &e))?;
         let mut doc = scorer.doc();
         while doc != TERMINATED {
             if is_alive(segment, doc) {

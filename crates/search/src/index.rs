@@ -5,7 +5,7 @@
 
 use crate::definition::Definition;
 use crate::document;
-use crate::error::failed;
+use crate::error::index_error;
 use crate::graphs::Graphs;
 use crate::matching::TextStats;
 use crate::schema::{ColumnKind, Fields, TermKind};
@@ -80,17 +80,18 @@ impl Index {
             IndexLocation::Memory => tantivy::Index::create_in_ram(schema),
             IndexLocation::Folder(path) => {
                 if path.exists() {
-                    std::fs::remove_dir_all(path).map_err(|e| failed("remove", &e))?;
+                    std::fs::remove_dir_all(path).map_err(|e| index_error("remove", &e))?;
                 }
-                std::fs::create_dir_all(path).map_err(|e| failed("make a folder", &e))?;
-                tantivy::Index::create_in_dir(path, schema).map_err(|e| failed("create", &e))?
+                std::fs::create_dir_all(path).map_err(|e| index_error("make a folder", &e))?;
+                tantivy::Index::create_in_dir(path, schema)
+                    .map_err(|e| index_error("create", &e))?
             }
         };
         let folder = match place {
             IndexLocation::Memory => None,
             IndexLocation::Folder(path) => Some(path),
         };
-        Index::over(inner, definition, fields, folder)
+        Index::open_on(inner, definition, fields, folder)
     }
 
     /// The index in a folder, with the position of its last commit; `None` when there is no usable
@@ -103,11 +104,11 @@ impl Index {
         (format == FORMAT.to_string()).then_some(())?;
         let position = position.parse().ok()?;
         (inner.schema() == schema).then_some(())?;
-        let index = Index::over(inner, definition.clone(), fields, Some(folder)).ok()?;
+        let index = Index::open_on(inner, definition.clone(), fields, Some(folder)).ok()?;
         Some((index, position))
     }
 
-    fn over(
+    fn open_on(
         inner: tantivy::Index,
         definition: Definition,
         fields: Fields,
@@ -117,7 +118,7 @@ impl Index {
             .reader_builder()
             .reload_policy(ReloadPolicy::Manual)
             .try_into()
-            .map_err(|e| failed("open", &e))?;
+            .map_err(|e| index_error("open", &e))?;
         Ok(Index {
             definition,
             inner,
@@ -197,7 +198,7 @@ impl Index {
         let inner = self.inner.writer_with_options(options);
         Ok(Writer {
             index: Arc::clone(self),
-            inner: inner.map_err(|e| failed("write", &e))?,
+            inner: inner.map_err(|e| index_error("write", &e))?,
         })
     }
 
@@ -213,7 +214,7 @@ impl Index {
             let sum = match known {
                 Some(sum) => sum,
                 None => {
-                    let sum = sum_of(segment, path).map_err(|e| failed("lengths", &e))?;
+                    let sum = sum_of(segment, path).map_err(|e| index_error("lengths", &e))?;
                     let mut sums = self.sums.lock();
                     if sums.len() >= SUMS_MAX {
                         sums.clear();
@@ -225,7 +226,7 @@ impl Index {
             all.texts += sum.texts;
             all.tokens += sum.tokens;
         }
-        let kept = self.definition.kept_at(path);
+        let kept = self.definition.text_options(path);
         Ok(TextStats {
             texts: all.texts,
             average: all.tokens as f32 / all.texts.max(1) as f32,
@@ -298,7 +299,9 @@ impl Writer {
             Some(whole) => self.inner.add_document(whole),
             None => return Ok(()),
         };
-        added.map(|_| ()).map_err(|e| failed("add a document", &e))
+        added
+            .map(|_| ())
+            .map_err(|e| index_error("add a document", &e))
     }
 
     /// Removes the document with this encoded `_id`.
@@ -316,11 +319,11 @@ impl Writer {
         let mut commit = self
             .inner
             .prepare_commit()
-            .map_err(|e| failed("commit", &e))?;
+            .map_err(|e| index_error("commit", &e))?;
         commit.set_payload(&format!("{FORMAT} {position}"));
-        commit.commit().map_err(|e| failed("commit", &e))?;
+        commit.commit().map_err(|e| index_error("commit", &e))?;
         let reloaded = self.index.reader.reload();
-        reloaded.map_err(|e| failed("read a commit", &e))
+        reloaded.map_err(|e| index_error("read a commit", &e))
     }
 
     /// Waits for running merges of segments.
@@ -329,8 +332,8 @@ impl Writer {
     /// 1 InternalError when a merge failed.
     pub fn finish(self) -> Result<()> {
         let done = self.inner.wait_merging_threads();
-        done.map_err(|e| failed("merge", &e))?;
+        done.map_err(|e| index_error("merge", &e))?;
         let reloaded = self.index.reader.reload();
-        reloaded.map_err(|e| failed("read a commit", &e))
+        reloaded.map_err(|e| index_error("read a commit", &e))
     }
 }

@@ -2,7 +2,7 @@
 //! how documents are found.
 
 use crate::args::Args;
-use crate::error::{failed, invalid};
+use crate::error::{index_error, invalid};
 use crate::index::{Index, View, is_alive};
 use crate::schema::ColumnKind;
 use base64::Engine as _;
@@ -134,7 +134,7 @@ impl Order {
             keys.push(match &part.path {
                 None => Key::Number(0, f64::from(hit.score)),
                 Some(path) => key_of(segment, path, hit.doc, part.descending)
-                    .map_err(|e| failed("sort", &e))?,
+                    .map_err(|e| index_error("sort", &e))?,
             });
         }
         Ok(SortedHit { keys, hit })
@@ -343,7 +343,7 @@ fn find(index: &Index, view: &View, id: &[u8]) -> Result<Option<(u32, DocId)>> {
         let looked = segment
             .inverted_index(term.field())
             .and_then(|i| Ok(i.read_postings(&term, IndexRecordOption::Basic)?));
-        let Some(mut postings) = looked.map_err(|e| failed("find a document", &e))? else {
+        let Some(mut postings) = looked.map_err(|e| index_error("find a document", &e))? else {
             continue;
         };
         let (mut doc, mut found) = (postings.doc(), None);

@@ -162,7 +162,7 @@ impl Search {
     /// # Errors
     /// 8 UnknownError for arguments of operators; the errors of `check`.
     pub fn run(&self, index: &Index, check: &mut Check<'_>) -> Result<Hits> {
-        if self.shown.stored && index.definition().stored_of(Doc::EMPTY).is_none() {
+        if self.shown.stored && index.definition().stored_source(Doc::EMPTY).is_none() {
             return Err(invalid(format!(
                 "\"returnStoredSource\": the index {} has no storedSource",
                 self.index
@@ -176,7 +176,7 @@ impl Search {
             hits.highlighter = Some(highlight.begin(&build)?);
         }
         let weight = weight_of(&view, query.as_ref())?;
-        let mut found = facet::nothing_found(&view);
+        let mut found = facet::empty_sets(&view);
         let faceted = !self.facets.is_empty();
         let mut n = 0i64;
         each_match(&view, weight.as_ref(), check, &mut |hit| {
@@ -187,7 +187,7 @@ impl Search {
             hits.push(hit);
             true
         })?;
-        hits.meta = self.described(index, &view, self.bounded(n), &found)?;
+        hits.meta = self.describe_facets(index, &view, self.bounded(n), &found)?;
         self.arrange(index, &view, &mut hits)?;
         hits.explains = shown.details.then_some(weight);
         Ok(hits)
@@ -219,7 +219,7 @@ impl Search {
 
     fn query(&self, build: &Build<'_>) -> Result<Box<dyn Query>> {
         match self.operator.doc().is_empty() {
-            true => Ok(build.all()),
+            true => Ok(build.all_documents()),
             false => operator::build(build, "", self.operator.doc(), 0),
         }
     }
@@ -232,7 +232,7 @@ impl Search {
         let view = index.view();
         let query = self.query(&operator::begin(index, &view).with_synonyms(&self.synonyms))?;
         let weight = weight_of(&view, query.as_ref())?;
-        let mut found = facet::nothing_found(&view);
+        let mut found = facet::empty_sets(&view);
         let (mut n, faceted) = (0i64, !self.facets.is_empty());
         let most = match self.count {
             // Facets count all documents.
@@ -246,7 +246,7 @@ impl Search {
             }
             n < most
         })?;
-        self.described(index, &view, n, &found)
+        self.describe_facets(index, &view, n, &found)
     }
 
     /// The count with the threshold applied, if there are no facets.
@@ -259,14 +259,14 @@ impl Search {
         }
     }
 
-    fn described(
+    fn describe_facets(
         &self,
         index: &Index,
         view: &View,
         n: i64,
         found: &facet::DocumentSets,
     ) -> Result<DocBuf> {
-        let mut counted = self.counted(n);
+        let mut counted = self.count_document(n);
         if !self.facets.is_empty() {
             let buckets = self
                 .facets
@@ -286,7 +286,7 @@ impl Search {
     }
 
     /// The document of `$searchMeta` for a count of documents.
-    pub fn counted(&self, n: i64) -> DocBuf {
+    pub fn count_document(&self, n: i64) -> DocBuf {
         DocBuf::build(|w| {
             let mut count = w.doc("count");
             match self.count {

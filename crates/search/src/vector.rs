@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use model::{Binary, DocBuf};
 
-    fn stored(numbers: &[f64]) -> Vec<u8> {
+    fn store_vector(numbers: &[f64]) -> Vec<u8> {
         let list = DocBuf::build(|w| {
             let mut list = w.array("v");
             numbers.iter().for_each(|n| _ = list.push(*n));
@@ -206,8 +206,8 @@ mod tests {
     #[test]
     fn scores_are_those_of_the_three_formulas() {
         let score = |similarity, a: &[f64], b: &[f64]| {
-            Target::new(&stored(a), similarity)
-                .score(&stored(b))
+            Target::new(&store_vector(a), similarity)
+                .score(&store_vector(b))
                 .expect("a score")
         };
         let near = |a: f32, b: f32| assert!((a - b).abs() < 1e-6, "{a} is not {b}");

@@ -3,7 +3,7 @@
 //! candidates in full. Must not know: stages, collections.
 
 use crate::args::Args;
-use crate::error::{failed, invalid};
+use crate::error::{index_error, invalid};
 use crate::facet;
 use crate::graph::Neighbour;
 use crate::graphs::{SegmentGraph, column_of};
@@ -281,7 +281,7 @@ impl VectorSearch {
             let build = operator::begin(index, view);
             build_filter(&build, filter.doc(), 0)?
         };
-        let mut found = facet::nothing_found(view);
+        let mut found = facet::empty_sets(view);
         let weight = weight_of(view, query.as_ref())?;
         each_match(view, weight.as_ref(), check, &mut |hit| {
             if let Some(docs) = found.get_mut(hit.segment as usize) {
@@ -350,7 +350,7 @@ fn compare(
         }
     };
     let read = column.dictionary().sorted_ords_to_term_cb(&ords, &mut show);
-    read.map(|_| ()).map_err(|e| failed("vectors", &e))
+    read.map(|_| ()).map_err(|e| index_error("vectors", &e))
 }
 
 /// Scores the documents of a segment by their vectors. Equal vectors are stored once, in the order
@@ -362,7 +362,7 @@ fn scores(
     check: &mut Check<'_>,
     f: &mut dyn FnMut(DocId, f32),
 ) -> Result<()> {
-    let broken = |e: &dyn std::fmt::Display| failed("vectors", e);
+    let broken = |e: &dyn std::fmt::Display| index_error("vectors", e);
     let Some(column) = column_of(segment, field)? else {
         return Ok(());
     };

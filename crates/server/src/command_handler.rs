@@ -91,7 +91,7 @@ impl CommandHandler {
             Outcome::Durable(pos) => {
                 let pos = CommitPos(pos);
                 if self.engine.durable_pos() >= pos {
-                    self.dispatcher.released(&mut client.connection);
+                    self.dispatcher.release_reply(&mut client.connection);
                     return NextAction::Reply;
                 }
                 // A driver thread flushes the journal when it has no other request.
@@ -168,11 +168,11 @@ impl Handler for CommandHandler {
         let link: Arc<dyn Link> = Arc::new(Socket(peer.handle.clone()));
         let address = peer.address.to_string();
         let mut connection = self.dispatcher.connect_linked(&address, Some(link));
-        connection.came_in_at(peer.local.map(|local| local.ip()));
+        connection.set_server_address(peer.local.map(|local| local.ip()));
         if let Some(name) = self.naming.name_by_address(peer) {
-            connection.reached_as(name);
+            connection.set_server_name(name);
         }
-        self.dispatcher.service().connected(&connection.info);
+        self.dispatcher.service().log_connected(&connection.info);
         Client {
             connection,
             local_port: peer.local.map(|local| local.port()),
@@ -194,19 +194,19 @@ impl Handler for CommandHandler {
         }
     }
 
-    fn secured(&self, client: &mut Client, entered: &HandshakeResult) {
+    fn complete_handshake(&self, client: &mut Client, entered: &HandshakeResult) {
         let subject = entered.certificate.as_deref().and_then(crate::tls::subject);
-        client.connection.identity.verified(subject);
+        client.connection.identity.set_verified(subject);
         // The client checks the certificate for every address of this server that it is told, so
         // it is told the name by which it asked for this connection.
         if let (Some(name), Some(port)) = (&entered.server_name, client.local_port) {
-            client.connection.reached_as(format!("{name}:{port}"));
+            client.connection.set_server_name(format!("{name}:{port}"));
         }
     }
 
     fn must_log_in(&self, client: &Client) -> bool {
         let service = self.dispatcher.service();
-        service.access.enabled() && client.connection.identity.is_unknown()
+        service.access.is_enabled() && client.connection.identity.is_unknown()
     }
 
     fn message_limit(&self, client: &Client) -> usize {
@@ -280,28 +280,28 @@ impl Handler for CommandHandler {
         }
     }
 
-    fn released(&self, client: &mut Client) {
-        self.dispatcher.released(&mut client.connection);
+    fn release_reply(&self, client: &mut Client) {
+        self.dispatcher.release_reply(&mut client.connection);
     }
 
     fn disconnect(&self, mut client: Client) {
         // Its last operation may still wait for the journal; it ends here without a reply.
-        self.dispatcher.released(&mut client.connection);
+        self.dispatcher.release_reply(&mut client.connection);
         let info = Arc::clone(&client.connection.info);
         drop(client);
-        self.dispatcher.service().disconnected(&info);
+        self.dispatcher.service().log_disconnected(&info);
     }
 
-    fn broken(&self, client: &Client, why: &str) {
+    fn report_tls_failure(&self, client: &Client, why: &str) {
         let service = self.dispatcher.service();
         service.connection_broken(&client.connection.info, why);
     }
 
-    fn refused(&self, peer: &PeerAddr) {
-        self.dispatcher.service().turned_away(&peer.to_string());
+    fn report_refusal(&self, peer: &PeerAddr) {
+        self.dispatcher.service().log_refused(&peer.to_string());
     }
 
-    fn panicked(&self, command: &str, panic: &str) {
+    fn report_panic(&self, command: &str, panic: &str) {
         let message = format!("command {command:?} panicked");
         let entry = Entry::info(id::PANIC, component::COMMAND, "-", &message);
         let service = self.dispatcher.service();

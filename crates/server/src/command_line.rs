@@ -74,7 +74,7 @@ pub fn version_of_mongod() -> String {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> (String, bool) {
+    fn parse_line(line: &str) -> (String, bool) {
         let line = CommandLine::of(line.split(' ').map(OsString::from)).unwrap();
         let words: Vec<_> = line.words.iter().map(|w| w.to_string_lossy()).collect();
         (words.join(" "), line.as_mongod)
@@ -95,7 +95,7 @@ mod tests {
             ("quarry sevre", "quarry sevre"),
         ] {
             let as_mongod = line.contains("mongod");
-            assert_eq!(parsed(line), (meant.to_owned(), as_mongod), "{line}");
+            assert_eq!(parse_line(line), (meant.to_owned(), as_mongod), "{line}");
         }
     }
 }

@@ -417,7 +417,7 @@ impl Settings {
         let log = LogConfig::of(&args.log, sections)?;
         let interval = file.storage.journal.commit_interval_ms;
         Ok(Settings {
-            given: args.given.clone().over(file.given).document()?,
+            given: args.given.clone().add_file(file.given).document()?,
             without_effect,
             mounted: false,
             as_mongod: args.as_mongod,

@@ -172,7 +172,7 @@ impl Shared {
                        --metricsHosts";
             return ("421 Misdirected Request", "", plain(why));
         }
-        if !self.lets_in(header(head, "authorization")) {
+        if !self.is_authorized(header(head, "authorization")) {
             let ask = "WWW-Authenticate: Basic realm=\"quarry\"\r\n";
             let why = "the token of --metricsTokenFile is missing or wrong";
             return ("401 Unauthorized", ask, plain(why));
@@ -201,7 +201,7 @@ impl Shared {
     }
 
     /// Whether the request's credentials hold the token.
-    fn lets_in(&self, authorization: Option<&str>) -> bool {
+    fn is_authorized(&self, authorization: Option<&str>) -> bool {
         let Some(token) = &self.token else {
             return true;
         };
@@ -258,7 +258,7 @@ fn read_head(client: &mut TcpStream) -> std::io::Result<String> {
 mod tests {
     use super::*;
 
-    fn shared(token: Option<&str>) -> Shared {
+    fn new_shared(token: Option<&str>) -> Shared {
         Shared {
             pages: Box::new(|path| (path == "/metrics").then(|| plain("up 1"))),
             token: token.map(str::to_owned),
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn names_that_are_not_this_machines_get_nothing() {
-        let open = shared(None);
+        let open = new_shared(None);
         for host in [
             "localhost",
             "LOCALHOST:9100",
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_token_is_a_bearers_or_the_password_of_any_user() {
-        let closed = shared(Some("0123456789abcdef"));
+        let closed = new_shared(Some("0123456789abcdef"));
         let basic = |pair: &str| format!("Authorization: Basic {}\r\n", STANDARD.encode(pair));
         for (headers, expected) in [
             (String::new(), "401"),

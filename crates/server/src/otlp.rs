@@ -40,7 +40,7 @@ struct Shared {
 
 impl Shared {
     /// Calls `ask` with the server; `None` when it is shutting down.
-    fn with<R>(&self, ask: impl FnOnce(&Dispatcher) -> R) -> Option<R> {
+    fn call_server<R>(&self, ask: impl FnOnce(&Dispatcher) -> R) -> Option<R> {
         let stopping = self.stopping.lock();
         if *stopping {
             return None;
@@ -95,7 +95,7 @@ fn send_all(shared: &Shared, otlp: &Otlp, resource: &Value) {
     let mut failures = 0u32;
     loop {
         let began = Instant::now();
-        let body = shared.with(|server| {
+        let body = shared.call_server(|server| {
             let started_ms = server.service().started_ms;
             request(&metrics_export::families(server), resource, started_ms)
         });
@@ -105,7 +105,7 @@ fn send_all(shared: &Shared, otlp: &Otlp, resource: &Value) {
             Ok(()) => otlp.interval,
             Err(refused) => pause(otlp.interval, failures).max(refused.after),
         };
-        let told = shared.with(|server| tell(server, otlp, failures, result.err()));
+        let told = shared.call_server(|server| tell(server, otlp, failures, result.err()));
         let Some(so_far) = told else { return };
         failures = so_far;
         shared.wait(began + late);

@@ -20,7 +20,7 @@ pub fn is_in_background() -> bool {
 const STARTED_AGAIN: &str = "QUARRY_STARTED_AGAIN";
 
 /// Whether this process has replaced its program by [`start_again`].
-pub(crate) fn was_started_again() -> bool {
+pub(crate) fn is_restarted() -> bool {
     std::env::var_os(STARTED_AGAIN).is_some()
 }
 

@@ -110,7 +110,7 @@ fn begin(settings: &Settings, log: &Arc<Log>) -> Result<Readers, String> {
     set_parameters(settings, &service)?;
     service.access.without_localhost_exception();
     service.state.load(&service.store).map_err(|e| text(&e))?;
-    let service = service.shared();
+    let service = service.into_shared();
     background::start_for_reading(&service).map_err(|e| text(&e))?;
     let dispatcher = registry::reading_dispatcher(service);
     Ok(Readers(Arc::new(ReadService::new(dispatcher, follower))))
@@ -174,7 +174,7 @@ impl Client {
     /// Whether reads of the connection's user are executed here; asks the holder if that is not
     /// known.
     fn knows_user(&mut self, holder: &mut HolderQuery<'_>) -> std::io::Result<bool> {
-        if !self.reading.service().access.enabled() {
+        if !self.reading.service().access.is_enabled() {
             return Ok(true);
         }
         if self.user == User::Unknown {
@@ -234,7 +234,7 @@ impl LocalClient for Client {
         let mut scratch = Vec::new();
         let decoded = wire::decode(message, &wire::DecodeOptions::default(), &mut scratch);
         let Ok(decoded) = decoded else {
-            self.passed_unseen();
+            self.forget_forwarded();
             return Ok(None);
         };
         let sequences: Vec<Sequence<'_>> = decoded
@@ -262,7 +262,7 @@ impl LocalClient for Client {
         Ok(None)
     }
 
-    fn passed_unseen(&mut self) {
+    fn forget_forwarded(&mut self) {
         self.forget_user();
     }
 }

@@ -68,7 +68,7 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
 /// One line and an exit code.
 pub fn run_with(mut settings: Settings) -> Result<(), ServeError> {
     // The lease of this process before its restart may not have expired yet.
-    settings.tikv.standby |= process::was_started_again();
+    settings.tikv.standby |= process::is_restarted();
     if settings.port == 0 {
         settings.port = process::free_port(settings.bind_ip.first()).map_err(fail(CODE_NETWORK))?;
     }
@@ -188,7 +188,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     })?;
     links::keep_backups(settings, &service).map_err(fail(CODE_DATA))?;
     links::block_writes(settings, &service).map_err(fail(CODE_DATA))?;
-    let service = service.shared();
+    let service = service.into_shared();
     protect::enable_key_rotation(settings, &service, opened.data_key);
     let audited = protect::start_audit(settings, &service, log);
     let tls = audited.and_then(|()| start_tls(settings, &service));
@@ -292,7 +292,7 @@ fn open_store(
     let log_bytes = settings.oplog_bytes.unwrap_or_else(free);
     hooks = match settings.replica_set {
         Some(_) => hooks.logging(log_bytes),
-        None => hooks.feeding(log_bytes),
+        None => hooks.log_for_search(log_bytes),
     };
     let store = Store::open(engine.clone(), Arc::new(hooks)).map_err(|e| {
         let path = settings.dbpath.display();

@@ -206,7 +206,7 @@ impl Vault<'_> {
                 let key = text.and_then(Value::as_str).and_then(MasterKey::parse);
                 Ok(Some(StoredKey { version, key }))
             }
-            other => Err(self.refused(other)),
+            other => Err(self.refusal_message(other)),
         }
     }
 
@@ -230,7 +230,7 @@ impl Vault<'_> {
             ));
         }
         if !matches!(status, 200 | 204) {
-            return Err(self.refused(status));
+            return Err(self.refusal_message(status));
         }
         let version = answer.pointer("/data/version").and_then(Value::as_u64);
         let there = match version {
@@ -262,7 +262,7 @@ impl Vault<'_> {
         Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
     }
 
-    fn refused(&self, status: u16) -> String {
+    fn refusal_message(&self, status: u16) -> String {
         let (shown, secret) = (self.settings.describe(), &self.settings.secret);
         match status {
             401 | 403 => format!(

@@ -26,7 +26,7 @@ const NAMES: [&str; 4] = [
 impl FileLocation {
     /// The place that a message names: the last data file named in it, and the number after the
     /// word "offset".
-    pub fn in_words(text: &str) -> Option<FileLocation> {
+    pub fn parse_message(text: &str) -> Option<FileLocation> {
         let words = || text.split(|c: char| c.is_whitespace() || matches!(c, ':' | ',' | ';'));
         let file = words().filter_map(file_name).next_back()?;
         let mut behind = words().skip_while(|word| *word != "offset").skip(1);
@@ -91,7 +91,7 @@ mod tests {
             ("Corruption: Blob CRC mismatch", None),
             ("Corruption: bad .sst", None),
         ] {
-            let found = FileLocation::in_words(text).map(|place| place.to_string());
+            let found = FileLocation::parse_message(text).map(|place| place.to_string());
             assert_eq!(found.as_deref(), expected, "{text}");
         }
     }

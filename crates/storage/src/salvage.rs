@@ -72,7 +72,7 @@ pub fn salvage(
             Err(e) => return Err(e),
         };
         let Some(next) = next.filter(|next| *next > reading.at) else {
-            return read_back(engine, table, left, &error, to);
+            return read_backwards(engine, table, left, &error, to);
         };
         to.gap(&Gap {
             lower: &reading.at,
@@ -137,7 +137,7 @@ fn first_key(engine: &dyn Engine, table: Table, range: KeyRange<'_>) -> Result<O
 
 /// For an engine that cannot say where its files can be read again: reads the range backwards, from
 /// its end to the damage.
-fn read_back(
+fn read_backwards(
     engine: &dyn Engine,
     table: Table,
     range: KeyRange<'_>,

@@ -14,13 +14,13 @@ use storage::{CommitPos, Durability, Engine, StorageError, Unit, WriteBatch};
 /// Changes of memory that follow a commit.
 pub(crate) trait CommitHook {
     /// The batch was applied; `pos` covers it.
-    fn applied(&mut self, pos: CommitPos);
+    fn note_applied(&mut self, pos: CommitPos);
     /// The engine reported an error. The batch may still have been applied (a lost answer).
-    fn failed(&mut self) {}
+    fn note_failed(&mut self) {}
 }
 
 impl<F: FnMut(CommitPos)> CommitHook for F {
-    fn applied(&mut self, pos: CommitPos) {
+    fn note_applied(&mut self, pos: CommitPos) {
         self(pos);
     }
 }
@@ -42,7 +42,7 @@ pub(crate) trait Stamp {
     /// The time in the stamp.
     fn time(&self) -> u64;
     /// The commit is complete: the batch was applied and memory changed, or the commit failed.
-    fn arrived(&mut self);
+    fn note_complete(&mut self);
 }
 
 /// The operations of a unit.
@@ -58,7 +58,7 @@ impl<'u> WriteUnit<'u> {
     }
 
     /// As [`WriteUnit::new`], with a stamp if there is one.
-    pub(crate) fn stamped<S: Stamp>(
+    pub(crate) fn with_stamp<S: Stamp>(
         batch: &'u mut WriteBatch,
         stamp: &'u mut Option<S>,
     ) -> WriteUnit<'u> {
@@ -95,7 +95,7 @@ impl<'u> WriteUnit<'u> {
     }
 
     /// Commits through `unit`, whose reads decided the write.
-    pub(crate) fn decided_by(self, unit: Option<Unit<'u>>) -> WriteUnit<'u> {
+    pub(crate) fn commit_through(self, unit: Option<Unit<'u>>) -> WriteUnit<'u> {
         WriteUnit {
             decided_by: unit,
             ..self
@@ -103,7 +103,7 @@ impl<'u> WriteUnit<'u> {
     }
 
     /// Counts the commit as a change by `operation`.
-    pub(crate) fn by(self, operation: &'u Operation) -> WriteUnit<'u> {
+    pub(crate) fn count_for(self, operation: &'u Operation) -> WriteUnit<'u> {
         WriteUnit {
             operation: Some(operation),
             ..self
@@ -111,7 +111,7 @@ impl<'u> WriteUnit<'u> {
     }
 
     /// Adds a change of memory; they happen in the order they were added.
-    pub(crate) fn then(mut self, effect: &'u mut dyn CommitHook) -> WriteUnit<'u> {
+    pub(crate) fn add_hook(mut self, effect: &'u mut dyn CommitHook) -> WriteUnit<'u> {
         self.effects.push(effect);
         self
     }
@@ -144,7 +144,7 @@ pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitP
     };
     let result = match applied {
         Ok(pos) => {
-            unit.effects.into_iter().for_each(|e| e.applied(pos));
+            unit.effects.into_iter().for_each(|e| e.note_applied(pos));
             if let (Some(operation), Some(stamp)) = (unit.operation, &stamp) {
                 operation.writes().committed_at(stamp.time());
             }
@@ -152,13 +152,13 @@ pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitP
         }
         Err(e) => {
             if !matches!(e, StorageError::Conflict) {
-                unit.effects.into_iter().for_each(|e| e.failed());
+                unit.effects.into_iter().for_each(|e| e.note_failed());
             }
             Err(error::storage(e))
         }
     };
     if let Some(stamp) = stamp {
-        stamp.arrived();
+        stamp.note_complete();
     }
     result
 }

@@ -21,7 +21,7 @@ impl Store {
         hooks: Arc<dyn Hooks>,
         moment: &Moment,
     ) -> Result<Store> {
-        let shared = Arc::new(Shared::beside_log(engine, hooks)?);
+        let shared = Arc::new(Shared::open_without_log(engine, hooks)?);
         Ok(Store {
             following: Some(FollowerState::begin(&shared, moment)),
             handles: Handles::default(),
@@ -52,7 +52,10 @@ impl Store {
     }
 
     /// The collection of that name at the newest moment; `None` when this store does not follow.
-    pub(crate) fn followed(&self, ns: &Namespace) -> Option<Result<Option<Arc<Collection>>>> {
+    pub(crate) fn newest_collection(
+        &self,
+        ns: &Namespace,
+    ) -> Option<Result<Option<Arc<Collection>>>> {
         let newest = self.following.as_ref()?.newest();
         Some(self.collection_in(&newest, ns))
     }

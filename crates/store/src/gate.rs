@@ -100,7 +100,7 @@ impl Gate {
             drop(self.closed.lock());
             self.changed.notify_all();
             if let Some(waiters) = self.waiters.get() {
-                waiters.released(EMPTY);
+                waiters.wake_waiters(EMPTY);
             }
         }
     }
@@ -168,7 +168,7 @@ impl Gate {
         drop(closed);
         self.changed.notify_all();
         if let Some(waiters) = self.waiters.get() {
-            waiters.released(OPEN);
+            waiters.wake_waiters(OPEN);
         }
     }
 

@@ -15,7 +15,7 @@ pub trait Terms: Send + Sync {
     ///
     /// # Errors
     /// 17261 and 17262 for a document with an unknown language; 16732 for too many terms.
-    fn each(&self, doc: Doc<'_>, show: &mut dyn FnMut(&str, f64)) -> Result<()>;
+    fn visit_terms(&self, doc: Doc<'_>, show: &mut dyn FnMut(&str, f64)) -> Result<()>;
 
     /// Whether two versions of a document certainly have the same terms; a cheap check.
     fn same(&self, old: Doc<'_>, new: Doc<'_>) -> bool;

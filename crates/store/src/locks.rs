@@ -130,7 +130,7 @@ impl LockTable {
         keys.sort_unstable();
         keys.dedup();
         let held = self.lock_stripes(keys);
-        match held.claimed(keys, own) {
+        match held.find_claimed(keys, own) {
             None => Ok(held),
             Some(key) => Err(ClaimConflict(key)),
         }
@@ -144,7 +144,7 @@ impl LockTable {
         keys.sort_unstable();
         keys.dedup();
         let mut held = self.lock_stripes(keys);
-        if let Some(key) = held.claimed(keys, Some(owner)) {
+        if let Some(key) = held.find_claimed(keys, Some(owner)) {
             return Err(ClaimConflict(key));
         }
         for key in keys.iter() {
@@ -223,7 +223,7 @@ impl LockTable {
 impl StripeGuard<'_> {
     /// The first of `keys` that another owner has claimed. The stripes of these keys must be locked
     /// here.
-    fn claimed(&self, keys: &KeyIds, own: Option<Owner>) -> Option<KeyId> {
+    fn find_claimed(&self, keys: &KeyIds, own: Option<Owner>) -> Option<KeyId> {
         let all = self
             .guards
             .iter()

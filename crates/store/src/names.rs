@@ -37,14 +37,14 @@ impl Store {
         view: &ReadView,
         ns: &Namespace,
     ) -> Result<Option<Arc<Collection>>> {
-        if let Some(made) = view.made_as(ns) {
+        if let Some(made) = view.created_collection(ns) {
             return Ok(Some(made));
         }
-        let (Some(past), Some(pos)) = (view.past(), view.pos()) else {
+        let (Some(past), Some(pos)) = (view.fixed_state(), view.pos()) else {
             return self.collection(ns);
         };
         // A view's definition is in its options, which must not change under a reader.
-        let fits = |c: &Arc<Collection>| !c.is_view() && c.unchanged_since() <= pos;
+        let fits = |c: &Arc<Collection>| !c.is_view() && c.catalog_commit() <= pos;
         if let Some(c) = self.open_handle(ns).filter(fits) {
             return Ok(Some(c));
         }
@@ -89,7 +89,7 @@ impl Store {
         let now = self.collection(ns)?;
         match seen.as_ref().map(Arc::as_ptr) == now.as_ref().map(Arc::as_ptr) {
             true => Ok(seen),
-            false => Err(t.catalog_changed(operation, ns)),
+            false => Err(t.catalog_error(operation, ns)),
         }
     }
 

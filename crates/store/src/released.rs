@@ -109,7 +109,7 @@ impl Waiters {
     ///
     /// # Cost
     /// One load when nobody waits.
-    pub(crate) fn released(&self, what: u64) {
+    pub(crate) fn wake_waiters(&self, what: u64) {
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
         }

@@ -183,7 +183,7 @@ impl Store {
         let Some(log) = &self.shared.feed else {
             return Ok(None);
         };
-        let taken = log.at_rest(|at| self.snapshot().map(|view| (at, view)));
+        let taken = log.run_between_commits(|at| self.snapshot().map(|view| (at, view)));
         taken.map(Some)
     }
 
@@ -227,7 +227,7 @@ impl Store {
     /// # Errors
     /// Engine failures.
     pub fn collection(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
-        if let Some(followed) = self.followed(ns) {
+        if let Some(followed) = self.newest_collection(ns) {
             return followed;
         }
         if let Some(c) = self.open_handle(ns) {
@@ -238,7 +238,7 @@ impl Store {
 
     /// Whether any collection that was opened is known to have or have had a large document.
     pub fn has_large_documents(&self) -> bool {
-        self.shared.large.or(0) > 0
+        self.shared.large.max_with(0) > 0
     }
 
     /// The collection of that name, if it is open.

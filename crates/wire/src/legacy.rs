@@ -30,7 +30,7 @@ const UPGRADE: &str = "The client driver may require an upgrade. \
 /// sets it today.
 const EXHAUST: i32 = 1 << 6;
 
-pub(crate) fn removed(operation: &str, context: ReplyContext) -> WireError {
+pub(crate) fn removed_error(operation: &str, context: ReplyContext) -> WireError {
     let context = ReplyContext {
         protocol: Protocol::LegacyFailure,
         ..context
@@ -69,7 +69,7 @@ pub(crate) fn decode_query<'a>(
         )
     })?;
     if !namespace.ends_with(".$cmd") {
-        return Err(removed("OP_QUERY", context));
+        return Err(removed_error("OP_QUERY", context));
     }
     if number_to_return != 1 && number_to_return != -1 {
         let message = format!(

@@ -138,7 +138,7 @@ fn decode_plain<'a>(
     match OpCode::from_i32(header.op_code) {
         Some(OpCode::Msg) => msg::decode(header, frame, payload, context),
         Some(OpCode::Query) => legacy::decode_query(header, payload, context),
-        Some(OpCode::GetMore) => Err(legacy::removed("OP_GET_MORE", context)),
+        Some(OpCode::GetMore) => Err(legacy::removed_error("OP_GET_MORE", context)),
         Some(_) => Err(WireError::close(
             code::LEGACY_OPCODE,
             format!(

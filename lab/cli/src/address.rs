@@ -110,15 +110,15 @@ async fn make_load_mysql(plan: RunPlan<'_>, job: &Job, link: &mut Link) -> Resul
 
 #[cfg(not(feature = "mysql"))]
 async fn make_load_mysql(plan: RunPlan<'_>, _: &Job, _: &mut Link) -> Result<(), LabError> {
-    Err(absent(&plan.arguments.target, "mysql"))
+    Err(driver_error(&plan.arguments.target, "mysql"))
 }
 
 #[cfg(not(feature = "mysql"))]
 async fn run_mysql(plan: RunPlan<'_>) -> Result<(), LabError> {
-    Err(absent(&plan.arguments.target, "mysql"))
+    Err(driver_error(&plan.arguments.target, "mysql"))
 }
 
-fn absent(given: &str, feature: &str) -> LabError {
+fn driver_error(given: &str, feature: &str) -> LabError {
     wrong(
         given,
         &format!("this build has no {feature} driver; build with --features {feature}"),
@@ -131,7 +131,7 @@ fn open_engine(plan: &RunPlan<'_>, scheme: &str) -> Result<KvTarget, LabError> {
     let mut options = EngineOptions::parse(rest).map_err(|reason| wrong(given, &reason))?;
     let durability = format!("{:?}", options.durability).to_lowercase();
     // Checks that this build has the engine before anything is deleted.
-    let open = opener(scheme).ok_or_else(|| absent(given, scheme))?;
+    let open = opener(scheme).ok_or_else(|| driver_error(given, scheme))?;
     let keep = plan.resumed.is_some() || plan.loaded.is_some();
     let directory = OwnDirectory::take(&options.path, &[ENGINE_DATA], keep)?;
     options.path = directory.make(ENGINE_DATA)?;

@@ -63,12 +63,12 @@ impl Control {
     /// Waits until every client is connected and ready.
     pub(crate) async fn start_together(&self) {
         self.barrier.wait().await;
-        self.begun();
+        self.begin_time();
     }
 
     /// When the first client began. On a busy machine the other clients and the sampler begin
     /// later; a rate over their time alone would be too high.
-    pub(crate) fn begun(&self) -> Instant {
+    pub(crate) fn begin_time(&self) -> Instant {
         *self.begun.get_or_init(Instant::now)
     }
 
@@ -144,7 +144,7 @@ impl<S: Session> Client<S> {
     /// Runs until its share, its time or the step ends.
     pub(crate) async fn run(mut self) {
         self.control.start_together().await;
-        let begun = self.control.begun();
+        let begun = self.control.begin_time();
         let mut progress = Progress::default();
         self.share(|unfinished| {
             unfinished.begun = Some(begun);
@@ -192,7 +192,7 @@ impl<S: Session> Client<S> {
             // A load must store all its rows, so the same batch is made again.
             let is_load = is_whole_failure && self.work.take_back();
             if matches!(&outcome, CallOutcome::Failed { kind, .. } if kind == OVERLOADED) {
-                self.refused(&outcome, is_load, progress);
+                self.record_refusal(&outcome, is_load, progress);
                 self.wait_to_retry(begun, progress).await;
                 continue;
             }
@@ -208,8 +208,8 @@ impl<S: Session> Client<S> {
     }
 
     /// Counts a refusal; if a load is always refused, the step ends.
-    fn refused(&self, outcome: &CallOutcome, is_load: bool, progress: &mut Progress) {
-        progress.refused(self.counters.window(self.number), is_load);
+    fn record_refusal(&self, outcome: &CallOutcome, is_load: bool, progress: &mut Progress) {
+        progress.record_refusal(self.counters.window(self.number), is_load);
         if let (true, CallOutcome::Failed { message, .. }) =
             (is_load && progress.refusals >= LOAD_REFUSALS_MAX, outcome)
         {
@@ -246,7 +246,7 @@ impl<S: Session> Client<S> {
     }
 
     fn begin_call(&self, timing: Timing) {
-        let (effect, schedule) = (self.work.in_flight(), self.schedule);
+        let (effect, schedule) = (self.work.pending_effect(), self.schedule);
         let sent = self.counters.sent.as_ref();
         if let Some(sent) = sent.and_then(|sent| sent.get(self.number)) {
             lock(sent).push(timing.sent);
@@ -437,7 +437,7 @@ impl Progress {
     /// The target refused the call as overloaded. The next call takes the place of the retry, after
     /// the drivers' wait. After too many refusals the operation is abandoned, unless it is a batch
     /// of a load.
-    fn refused(&mut self, window: Option<MutexGuard<'_, Window>>, is_load: bool) {
+    fn record_refusal(&mut self, window: Option<MutexGuard<'_, Window>>, is_load: bool) {
         self.refusals += 1;
         let is_given_up = self.refusals > RETRIES_MAX && !is_load;
         if let Some(mut window) = window {
@@ -496,7 +496,7 @@ impl Progress {
                     failed: u64::from(failure.is_some()),
                 });
             if failure.is_none() {
-                window.completed(ended);
+                window.record_completion(ended);
             }
             // A refused call has no latency; the latency of a call without an answer is the time
             // until its timeout.
@@ -526,11 +526,11 @@ impl Progress {
             self.failures_in_a_row = 0;
             return;
         };
-        self.failed(client, kind, message);
+        self.record_failure(client, kind, message);
     }
 
     /// Counts a failure; too many in a row end the step.
-    fn failed<S: Session>(&mut self, client: &Client<S>, kind: String, message: String) {
+    fn record_failure<S: Session>(&mut self, client: &Client<S>, kind: String, message: String) {
         let (counters, control) = (&client.counters, &client.control);
         // The first error explains more than those that follow it.
         counters.first_failure.get_or_init(|| message.clone());

@@ -65,7 +65,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// Notes that a call was answered.
-    pub(crate) fn completed(&mut self, at: Instant) {
+    pub(crate) fn record_completion(&mut self, at: Instant) {
         if let Some(before) = &self.completions
             && at.saturating_duration_since(before.last).as_secs_f64() >= GAP_MIN
         {
@@ -93,7 +93,7 @@ pub(crate) struct Completions {
 
 impl Completions {
     /// The calls of this and another period.
-    pub(crate) fn with(self, other: Option<Self>) -> Self {
+    pub(crate) fn merge(self, other: Option<Self>) -> Self {
         other.map_or(self, |other| Self {
             count: self.count + other.count,
             first: self.first.min(other.first),
@@ -240,7 +240,7 @@ impl RoleCounters {
     }
 
     /// Rows whose insertion has been acknowledged so far.
-    pub(crate) fn inserted(&self) -> u64 {
+    pub(crate) fn inserted_rows(&self) -> u64 {
         let windows = self.windows.iter();
         windows.map(|window| lock(window).effect.inserted).sum()
     }
@@ -306,7 +306,7 @@ impl RoleCounters {
             }
             let counts = u64::from(is_measured && due >= limits.warmup);
             window.unsent += counts;
-            match queue.waited_unsent(due, now) {
+            match queue.unsent_wait(due, now) {
                 Some(latency) => window.latency.record(latency),
                 None => window.unsent_by_lab += counts,
             }

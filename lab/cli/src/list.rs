@@ -28,7 +28,7 @@ struct WorkloadEntry<'a> {
 pub(crate) fn run(arguments: &ListArguments) -> Result<(), LabError> {
     let all = Workload::all()?;
     if arguments.json {
-        let listed: Vec<WorkloadEntry<'_>> = all.iter().map(listed).collect();
+        let listed: Vec<WorkloadEntry<'_>> = all.iter().map(describe_workload).collect();
         let text = serde_json::to_string_pretty(&listed).map_err(std::io::Error::other)?;
         print_line!("{text}");
         return Ok(());
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), LabError> {
     Ok(())
 }
 
-fn listed(workload: &Workload) -> WorkloadEntry<'_> {
+fn describe_workload(workload: &Workload) -> WorkloadEntry<'_> {
     let presets = workload.presets().into_iter();
     WorkloadEntry {
         name: &workload.name,

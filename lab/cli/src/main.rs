@@ -53,7 +53,7 @@ const THREADS_MAX: usize = 8_192;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    let done = match sweep::requested() {
+    let done = match sweep::run_requested() {
         Some(done) => done,
         None => execute(Arguments::parse().command),
     };
@@ -96,9 +96,9 @@ fn execute(command: Command) -> Result<(), LabError> {
 
 /// Starts a run.
 fn begin(arguments: &RunArguments) -> Result<(), LabError> {
-    let workload = Workload::named(&arguments.workload)?;
+    let workload = Workload::load(&arguments.workload)?;
     let settings = workload.settings(&arguments.preset, arguments.overrides())?;
-    let workload = workload.adapted(&settings);
+    let workload = workload.adapt(&settings);
     if arguments.find_change.is_some() {
         let reason = "--find-change needs --repeats, the most runs that it may make";
         return Err(LabError::Words(reason.to_owned()));
@@ -129,9 +129,9 @@ fn resume(folder: &Path, target: Option<String>) -> Result<(), LabError> {
     let resumed = ResumedRun::read(folder)?;
     let mut arguments = resumed.checkpoint.arguments.clone();
     arguments.target = target.unwrap_or(arguments.target);
-    let workload = Workload::named(&arguments.workload)?;
+    let workload = Workload::load(&arguments.workload)?;
     let settings = resumed.checkpoint.settings.clone();
-    let workload = workload.adapted(&settings);
+    let workload = workload.adapt(&settings);
     run_plan(RunPlan {
         arguments: &arguments,
         workload,

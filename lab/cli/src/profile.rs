@@ -76,7 +76,7 @@ impl Tool {
         })
     }
 
-    fn failed(self, pid: u32, output: &Output) -> LabError {
+    fn tool_error(self, pid: u32, output: &Output) -> LabError {
         let text = String::from_utf8_lossy(&output.stderr);
         let reason = text
             .lines()
@@ -110,7 +110,10 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), LabError> {
     };
     let about = format!("{} {kind} in {seconds} s", stacks.samples());
     print_line!("{about}");
-    write_whole(&arguments.out.join("stacks.collapsed"), &stacks.collapsed())?;
+    write_whole(
+        &arguments.out.join("stacks.collapsed"),
+        &stacks.format_collapsed(),
+    )?;
     write_page(
         &arguments.out.join("stacks.txt"),
         &stacks.as_studies_print(),
@@ -147,7 +150,7 @@ fn perf(arguments: &ProfileArguments) -> Result<StackCounts, LabError> {
     let stacks = if output.status.success() {
         perf_script(&data, arguments.pid)
     } else {
-        Err(Tool::Perf.failed(arguments.pid, &output))
+        Err(Tool::Perf.tool_error(arguments.pid, &output))
     };
     // Raw stacks are large and contain nothing else of use.
     let _ = std::fs::remove_file(&data);
@@ -168,7 +171,7 @@ fn perf_script(data: &Path, pid: u32) -> Result<StackCounts, LabError> {
             .arg(data),
     )?;
     if !output.status.success() {
-        return Err(Tool::Perf.failed(pid, &output));
+        return Err(Tool::Perf.tool_error(pid, &output));
     }
     Ok(StackCounts::from_perf_script(&output.stdout)?)
 }
@@ -191,7 +194,7 @@ fn gdb(arguments: &ProfileArguments) -> Result<StackCounts, LabError> {
         let output = Tool::Gdb.run(&mut command)?;
         let seen = String::from_utf8_lossy(&output.stdout);
         if !seen.contains("#0") {
-            return Err(Tool::Gdb.failed(arguments.pid, &output));
+            return Err(Tool::Gdb.tool_error(arguments.pid, &output));
         }
         text.push_str(&seen);
         text.push('\n');

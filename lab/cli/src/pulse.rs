@@ -44,7 +44,7 @@ impl Pulse {
     }
 
     /// The parts of the time between two moments in which the lab was paused.
-    fn within(&self, from: Instant, to: Instant) -> Vec<Pause> {
+    fn pauses_between(&self, from: Instant, to: Instant) -> Vec<Pause> {
         // This call may come before the reading of the clock that ends a pause.
         let unnoticed = (self.last, to);
         let is_still = to.saturating_duration_since(self.last) >= STANDSTILL_MIN;
@@ -82,7 +82,7 @@ pub(crate) fn stretches(from: Instant, to: Instant) -> Vec<Pause> {
     let pulse = PULSE.get();
     pulse.map_or_else(Vec::new, |pulse| {
         let pulse = pulse.lock().unwrap_or_else(PoisonError::into_inner);
-        pulse.within(from, to)
+        pulse.pauses_between(from, to)
     })
 }
 
@@ -108,14 +108,23 @@ mod tests {
         for ms in [20, 40, 150, 170] {
             pulse.beat(at(ms));
         }
-        assert!(pulse.within(at(0), at(180)).is_empty(), "late, not still");
+        assert!(
+            pulse.pauses_between(at(0), at(180)).is_empty(),
+            "late, not still"
+        );
         // The process was stopped from 170 to 2,170.
-        let found = pulse.within(at(100), at(2_170));
+        let found = pulse.pauses_between(at(100), at(2_170));
         assert_eq!(found, [(at(170), at(2_170))], "not noticed yet");
         pulse.beat(at(2_175));
         pulse.beat(at(2_195));
-        assert_eq!(pulse.within(at(0), at(2_200)), [(at(170), at(2_175))]);
-        assert_eq!(pulse.within(at(1_000), at(1_500)), [(at(1_000), at(1_500))]);
-        assert!(pulse.within(at(2_180), at(2_300)).is_empty());
+        assert_eq!(
+            pulse.pauses_between(at(0), at(2_200)),
+            [(at(170), at(2_175))]
+        );
+        assert_eq!(
+            pulse.pauses_between(at(1_000), at(1_500)),
+            [(at(1_000), at(1_500))]
+        );
+        assert!(pulse.pauses_between(at(2_180), at(2_300)).is_empty());
     }
 }

@@ -76,13 +76,13 @@ impl ServerProcess {
     }
 }
 
-fn watched(pid: Option<u32>) -> Option<(ServerProcess, ProcessSample)> {
+fn sample_process(pid: Option<u32>) -> Option<(ServerProcess, ProcessSample)> {
     let mut sampler = ProcessSampler::new(pid?).ok()?;
     let first = sampler.sample().ok()?;
     Some((ServerProcess::Here(sampler), first))
 }
 
-fn throttled(pid: Option<u32>) -> Option<(ThrottleSampler, u64)> {
+fn sample_throttle(pid: Option<u32>) -> Option<(ThrottleSampler, u64)> {
     let sampler = ThrottleSampler::of(pid?)?;
     let first = sampler.sample()?;
     Some((sampler, first))
@@ -98,14 +98,14 @@ impl Instruments {
             .and_then(|path| DiskSampler::of_path(path).ok().flatten());
         let disk = disk.and_then(|sampler| sampler.sample().ok().map(|first| (sampler, first)));
         Ok(Self {
-            server: watched(pid),
+            server: sample_process(pid),
             agent: None,
             client: (own, first),
             disk,
             host: HostCpu::sample()?,
             pressure: Pressure::sample(),
             paging: Paging::sample(),
-            throttle: throttled(pid),
+            throttle: sample_throttle(pid),
             slow_sampler: SlowSampler::start(pid, data.clone()),
             data,
             server_lost: None,
@@ -133,7 +133,7 @@ impl Instruments {
             });
             return;
         }
-        (self.server, self.throttle) = (watched(pid), throttled(pid));
+        (self.server, self.throttle) = (sample_process(pid), sample_throttle(pid));
         self.slow_sampler = SlowSampler::start(pid, self.data.clone());
     }
 
@@ -244,7 +244,7 @@ impl SampledRole {
                 self.gaps.gap(*from, *to);
             }
             self.gaps
-                .completed(all.count, since(all.first), since(all.last));
+                .record_completion(all.count, since(all.first), since(all.last));
         }
     }
 }
@@ -324,7 +324,7 @@ impl SamplerInput {
         warmup: Duration,
         done: &Receiver<()>,
     ) -> Self {
-        let begun = control.begun();
+        let begun = control.begin_time();
         let mut closed = Duration::ZERO;
         loop {
             // Ticks are at whole intervals after the start, so that errors of single ticks do not
@@ -389,7 +389,7 @@ impl SamplerInput {
 
     fn close(&mut self, control: &Control, start: Duration, end: Duration, warmup: bool) {
         let mut is_first = true;
-        let begun = control.begun();
+        let begun = control.begin_time();
         for sampled_role in &mut self.sampled_roles {
             let still = if sampled_role.is_inside {
                 Duration::ZERO

@@ -88,7 +88,7 @@ pub(crate) fn serve(server: &Server) -> Result<(), LabError> {
             server.settings_file().display()
         );
         tokio::select! {
-            () = crate::interrupt::interrupted() => {}
+            () = crate::interrupt::wait_interrupt() => {}
             reason = server.wait_for_end() => note_line!("the server ended unexpectedly: {reason}"),
         }
         server.stop();

@@ -62,7 +62,7 @@ fn mac(token: &[u8], number: &str, wanted: &str) -> Result<Hmac<Sha256>> {
 }
 
 /// A key that only a holder of the token can derive, under a label that no proof uses.
-pub(crate) fn derived(token: &[u8], number: &str, label: &str) -> Result<[u8; 32]> {
+pub(crate) fn derive_key(token: &[u8], number: &str, label: &str) -> Result<[u8; 32]> {
     Ok(mac(token, number, label)?.finalize().into_bytes().into())
 }
 

@@ -57,7 +57,7 @@ impl Environment {
             memory_limit_bytes: memory_limit(),
             swap_used_bytes: memory.swap_used_bytes,
             huge_pages: read("/sys/kernel/mm/transparent_hugepage/enabled")
-                .map(|text| chosen(&text)),
+                .map(|text| chosen_word(&text)),
             load_average: load.0.to_vec(),
             kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
             filesystem: filesystem(&read("/proc/self/mountinfo").unwrap_or_default(), data),
@@ -134,7 +134,7 @@ fn cpu_model(cpuinfo: &str) -> String {
 }
 
 /// The word in brackets of a kernel setting such as `always [madvise] never`.
-fn chosen(text: &str) -> String {
+fn chosen_word(text: &str) -> String {
     text.split_once('[')
         .and_then(|(_, rest)| rest.split_once(']'))
         .map_or(text, |(word, _)| word)
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn reads_kernel_forms() {
-        assert_eq!(chosen("always [madvise] never"), "madvise");
+        assert_eq!(chosen_word("always [madvise] never"), "madvise");
         assert_eq!(
             cpu_model("processor\t: 0\nmodel name\t: Some CPU @ 2GHz\n"),
             "Some CPU @ 2GHz"

@@ -16,7 +16,7 @@ const WRITTEN_BYTES: u64 = 64 << 10;
 
 /// Waits until process `pid` neither writes nor computes. Returns whether it became idle, and a
 /// remark.
-pub fn until_idle(pid: Option<u32>, timeout: Duration) -> (bool, String) {
+pub fn wait_idle(pid: Option<u32>, timeout: Duration) -> (bool, String) {
     let Some(mut sampler) = pid.and_then(|pid| ProcessSampler::new(pid).ok()) else {
         return (
             false,

@@ -40,7 +40,7 @@ fn percentile(latency: &LatencySummary, wanted: f64) -> Option<f64> {
 }
 
 /// A counter of an engine since the previous measured step.
-fn counted(step: &StepResult, name: &str) -> Option<f64> {
+fn counter_delta(step: &StepResult, name: &str) -> Option<f64> {
     step.more
         .statistics
         .get("counters_since_last")?
@@ -171,9 +171,9 @@ pub const ALL: &[Metric] = metrics![
         |step| step.more.write_amplification;
     "engine_write_amplification",
     "write amplification by the engine's own counters", "×", Lower, false,
-        |step| counted(step, "write_amplification");
+        |step| counter_delta(step, "write_amplification");
     "engine_stall_s", "time the engine held writers up, all of them together", "s", Lower, false,
-        |step| counted(step, "stall_us").map(|us| us / 1e6);
+        |step| counter_delta(step, "stall_us").map(|us| us / 1e6);
     "skew_factor", "skew of finishing clients", "×", Lower, false, |step| step.finish.skew_factor;
     "bytes_per_document", "stored per document", "bytes", Lower, true,
         |step| step.sizes.bytes_per_document;
@@ -290,7 +290,7 @@ pub const ALL: &[Metric] = metrics![
 ];
 
 /// The metric called `id`.
-pub fn named(id: &str) -> Option<&'static Metric> {
+pub fn find(id: &str) -> Option<&'static Metric> {
     ALL.iter().find(|metric| metric.id == id)
 }
 
@@ -315,7 +315,7 @@ mod tests {
         let mut run: crate::result::RunResult =
             serde_json::from_str(include_str!("../tests/data/point.json")).unwrap();
         let step = &mut run.steps[0];
-        let value = |step: &StepResult, id: &str| named(id).unwrap().value(step);
+        let value = |step: &StepResult, id: &str| find(id).unwrap().value(step);
         assert_eq!(value(step, "engine_write_amplification"), None);
         step.more.statistics = serde_json::json!({
             "counters_since_last": { "write_amplification": 3.5, "stall_us": 1_500_000 }

@@ -229,7 +229,7 @@ impl VirtualQueue {
 
     /// How long a call that was due at `due` and never sent had waited for the connection by
     /// `until`. `None` if the connection was free: only the lab was late.
-    pub fn waited_unsent(&self, due: Duration, until: Duration) -> Option<Duration> {
+    pub fn unsent_wait(&self, due: Duration, until: Duration) -> Option<Duration> {
         (self.free_at > due).then(|| until.saturating_sub(due))
     }
 }
@@ -327,7 +327,7 @@ mod tests {
     fn an_unsent_call_waited_only_if_the_connection_was_busy() {
         let mut queue = VirtualQueue::default();
         queue.serve(ms(10), ms(90));
-        assert_eq!(queue.waited_unsent(ms(60), ms(100)), Some(ms(40)));
-        assert_eq!(queue.waited_unsent(ms(100), ms(101)), None);
+        assert_eq!(queue.unsent_wait(ms(60), ms(100)), Some(ms(40)));
+        assert_eq!(queue.unsent_wait(ms(100), ms(101)), None);
     }
 }

@@ -58,7 +58,7 @@ impl StackCounts {
             let Ok(count) = count.parse() else { continue };
             out.add(stack.split(';').map(str::to_owned).collect(), count);
         }
-        out.checked()
+        out.check_nonempty()
     }
 
     /// Reads the concatenated output of any number of `thread apply all bt` of gdb.
@@ -85,7 +85,7 @@ impl StackCounts {
             }
         }
         out.add_reversed(&mut stack);
-        out.checked()
+        out.check_nonempty()
     }
 
     fn add_reversed(&mut self, stack: &mut Vec<String>) {
@@ -101,7 +101,7 @@ impl StackCounts {
         *sum = sum.saturating_add(count);
     }
 
-    fn checked(self) -> Result<Self, ProfileError> {
+    fn check_nonempty(self) -> Result<Self, ProfileError> {
         if self.counts.is_empty() {
             Err(ProfileError::Empty)
         } else {
@@ -117,7 +117,7 @@ impl StackCounts {
     }
 
     /// Writes lines `frame;frame count`, outermost frame first: a format that other tools read.
-    pub fn collapsed(&self) -> String {
+    pub fn format_collapsed(&self) -> String {
         self.counts
             .iter()
             .fold(String::new(), |mut out, (stack, count)| {
@@ -147,7 +147,7 @@ impl StackCounts {
         options.title = title.to_owned();
         options.subtitle = Some(subtitle.to_owned());
         options.count_name = "samples".to_owned();
-        let text = self.collapsed();
+        let text = self.format_collapsed();
         let mut out = Vec::new();
         flamegraph::from_lines(&mut options, text.lines(), &mut out)
             .map_err(|error| ProfileError::Draw(error.to_string()))?;
@@ -189,7 +189,7 @@ Thread 1 (Thread 0x7e (LWP 11) \"main\"):
         let stacks = StackCounts::from_gdb(&format!("{GDB}[Inferior 1 detached]\n{GDB}")).unwrap();
         assert_eq!(stacks.samples(), 4);
         assert_eq!(
-            stacks.collapsed(),
+            stacks.format_collapsed(),
             "main;__poll 2\nmain;fdb_get<A  B>;__lll_lock_wait 2\n"
         );
         let mut twice = GDB.to_owned();
@@ -212,7 +212,7 @@ server  101/102  12.5: cpu-clock:\n\tffff01 inner+0x1 (/usr/bin/server)\n\tffff0
 server  101/103  12.6: cpu-clock:\n\tffff01 inner+0x1 (/usr/bin/server)\n\tffff02 outer+0x2 \
 (/usr/bin/server)\n\n";
         let stacks = StackCounts::from_perf_script(script.as_bytes()).unwrap();
-        assert_eq!(stacks.collapsed(), "server;outer;inner 2\n");
+        assert_eq!(stacks.format_collapsed(), "server;outer;inner 2\n");
         let svg = stacks.flame_graph("A & B", "two samples").unwrap();
         assert!(
             svg.contains("<svg") && svg.contains("outer") && svg.contains("A &amp; B"),

@@ -115,7 +115,7 @@ mod tests {
                     table.step
                 );
                 assert!(
-                    table.metric == "mixed" || crate::metric::named(&table.metric).is_some(),
+                    table.metric == "mixed" || crate::metric::find(&table.metric).is_some(),
                     "{}",
                     table.id
                 );

@@ -189,7 +189,7 @@ impl RateSearch {
             (Some(kept), Some(lost)) if lost / kept > PRECISION => (kept * lost).sqrt(),
             (Some(_), Some(_)) => return None,
         };
-        (rate >= all * LOWEST_SHARE && rate <= all * HIGHEST_SHARE).then_some(rounded(rate))
+        (rate >= all * LOWEST_SHARE && rate <= all * HIGHEST_SHARE).then_some(round_rate(rate))
     }
 
     /// The outcome in a sentence.
@@ -217,7 +217,7 @@ impl RateSearch {
 }
 
 /// Rounds to three digits, the precision in which rates are shown and set.
-fn rounded(rate: f64) -> f64 {
+fn round_rate(rate: f64) -> f64 {
     let unit = 10_f64.powf(rate.log10().floor() - 2.0);
     ((rate / unit).round() * unit * 1e6).round() / 1e6
 }

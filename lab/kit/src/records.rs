@@ -130,7 +130,7 @@ impl<'a> Query<'a> {
 
     /// Marks the records as to be changed afterwards ([`Query::is_locked`]).
     #[must_use]
-    pub fn locked(self) -> Self {
+    pub fn for_update(self) -> Self {
         Self {
             is_locked: true,
             ..self
@@ -139,7 +139,7 @@ impl<'a> Query<'a> {
 
     /// Selects only records whose column lies between two numbers, both included.
     #[must_use]
-    pub fn between(self, column: &'static str, from: i64, to: i64) -> Self {
+    pub fn where_between(self, column: &'static str, from: i64, to: i64) -> Self {
         Self {
             between: Some((column, from, to)),
             ..self
@@ -148,7 +148,7 @@ impl<'a> Query<'a> {
 
     /// Orders the records by a column and returns at most `limit` of them.
     #[must_use]
-    pub fn ordered(self, column: &'static str, is_descending: bool, limit: u32) -> Self {
+    pub fn order_by(self, column: &'static str, is_descending: bool, limit: u32) -> Self {
         Self {
             order: Some((column, is_descending)),
             limit,
@@ -184,7 +184,7 @@ pub enum RecordsError {
 
 impl RecordsError {
     /// A refusal, or a result that the program must never get.
-    pub fn failed(kind: &str, message: String) -> Self {
+    pub fn failure(kind: &str, message: String) -> Self {
         Self::Failed {
             kind: kind.to_owned(),
             message,
@@ -257,7 +257,7 @@ pub trait Records: Send {
     ) -> impl Future<Output = Outcome<(i64, i64)>> + Send;
 
     /// All records of a query.
-    fn many(&mut self, query: Query<'_>) -> impl Future<Output = Outcome<Vec<Record>>> + Send {
+    fn find_many(&mut self, query: Query<'_>) -> impl Future<Output = Outcome<Vec<Record>>> + Send {
         async move {
             let mut out = Vec::new();
             self.scan(query, &mut |record| out.push(record)).await?;
@@ -270,9 +270,9 @@ pub trait Records: Send {
         async move {
             let name = query.table.name;
             let what = format!("{:?}", query.equals);
-            let found = self.many(query).await?.into_iter().next();
+            let found = self.find_many(query).await?.into_iter().next();
             found.ok_or_else(|| {
-                RecordsError::failed("record not found", format!("{name} has no {what}"))
+                RecordsError::failure("record not found", format!("{name} has no {what}"))
             })
         }
     }
@@ -287,7 +287,7 @@ pub trait Records: Send {
         async move {
             match self.update(table, key, changes).await? {
                 1 => Ok(()),
-                other => Err(RecordsError::failed(
+                other => Err(RecordsError::failure(
                     "wrong update count",
                     format!("{}: {other} records with {key:?}, expected one", table.name),
                 )),

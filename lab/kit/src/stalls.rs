@@ -40,7 +40,7 @@ impl GapTracker {
 
     /// Notes that `count` calls were completed since the last call of this function, the first at
     /// `first_s` and the last at `last_s`.
-    pub fn completed(&mut self, count: u64, first_s: f64, last_s: f64) {
+    pub fn record_completions(&mut self, count: u64, first_s: f64, last_s: f64) {
         self.gap_until(first_s);
         self.completions += count;
         self.last_s = self.last_s.max(last_s);
@@ -95,10 +95,10 @@ pub fn find(intervals: &[IntervalRate], median: f64, gaps: &[Period]) -> Stalls 
         out.seconds_without_ops += if rate == 0.0 { rest } else { 0.0 };
         out.seconds_below_50_percent += if rate < median * 0.5 { rest } else { 0.0 };
         if rate < median * STALL_PERCENT / 100.0 || rate == 0.0 {
-            low.extend(without(*start_s, *seconds, gaps));
+            low.extend(subtract_gaps(*start_s, *seconds, gaps));
         }
     }
-    let stretches = joined(low);
+    let stretches = join_periods(low);
     out.seconds_below_10_percent = total(&stretches);
     out.count = stretches.len() as u64;
     out.longest_seconds = stretches.iter().map(|one| one.seconds).fold(0.0, f64::max);
@@ -117,7 +117,7 @@ fn overlap(gap: &Period, start_s: f64, seconds: f64) -> f64 {
 }
 
 /// The parts of an interval outside all gaps.
-fn without(start_s: f64, seconds: f64, gaps: &[Period]) -> Vec<Period> {
+fn subtract_gaps(start_s: f64, seconds: f64, gaps: &[Period]) -> Vec<Period> {
     let end = start_s + seconds;
     let mut inside: Vec<&Period> = gaps
         .iter()
@@ -142,7 +142,7 @@ fn without(start_s: f64, seconds: f64, gaps: &[Period]) -> Vec<Period> {
 }
 
 /// Sorts by time and joins adjacent periods.
-fn joined(mut all: Vec<Period>) -> Vec<Period> {
+fn join_periods(mut all: Vec<Period>) -> Vec<Period> {
     /// Times in `intervals.csv` have three digits.
     const TOUCH: f64 = 0.002;
     all.sort_by(|left, right| left.start_s.total_cmp(&right.start_s));
@@ -184,7 +184,7 @@ mod tests {
             if (3.39..4.39).contains(&at) {
                 continue;
             }
-            gaps.completed(100, at + 0.001, at + 0.1);
+            gaps.record_completions(100, at + 0.001, at + 0.1);
         }
         let gaps = gaps.finish(10.0, 10.0);
         let intervals: Vec<IntervalRate> = (0..10)
@@ -209,8 +209,8 @@ mod tests {
     fn a_target_that_stands_still_at_begin_and_end_is_seen() {
         let mut gaps = GapTracker::default();
         gaps.start(2.0);
-        gaps.completed(500, 2.7, 3.5);
-        gaps.completed(500, 3.5, 4.5);
+        gaps.record_completions(500, 2.7, 3.5);
+        gaps.record_completions(500, 3.5, 4.5);
         let found = gaps.finish(6.0, 4.0);
         assert_eq!(found.len(), 2);
         near(found[0].start_s, 2.0);
@@ -224,7 +224,7 @@ mod tests {
         gaps.start(0.0);
         for call in 1..=20_u32 {
             let at = f64::from(call) * 0.5;
-            gaps.completed(1, at, at);
+            gaps.record_completions(1, at, at);
         }
         assert!(gaps.finish(10.0, 10.0).is_empty());
         let mut silent = GapTracker::default();

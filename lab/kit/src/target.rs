@@ -191,7 +191,7 @@ pub enum CallOutcome {
 
 impl CallOutcome {
     /// A failure before any operation was done.
-    pub fn failed(kind: &str, message: String) -> Self {
+    pub fn failure(kind: &str, message: String) -> Self {
         Self::Failed {
             done: 0,
             kind: kind.to_owned(),
@@ -200,7 +200,7 @@ impl CallOutcome {
     }
 
     /// A call that was done, with its operations and rows.
-    pub fn done(ops: u64, rows: u64) -> Self {
+    pub fn success(ops: u64, rows: u64) -> Self {
         Self::Done { ops, rows }
     }
 }
@@ -208,9 +208,9 @@ impl CallOutcome {
 impl From<Outcome<CallWork>> for CallOutcome {
     fn from(ran: Outcome<CallWork>) -> Self {
         match ran {
-            Ok(CallWork { ops, rows }) => Self::done(ops, rows),
-            Err(RecordsError::Failed { kind, message }) => Self::failed(&kind, message),
-            Err(RecordsError::Again(message)) => Self::failed("conflict", message),
+            Ok(CallWork { ops, rows }) => Self::success(ops, rows),
+            Err(RecordsError::Failed { kind, message }) => Self::failure(&kind, message),
+            Err(RecordsError::Again(message)) => Self::failure("conflict", message),
             Err(RecordsError::Lost(message)) => Self::Lost {
                 unknown: 1,
                 message,

@@ -212,7 +212,7 @@ pub fn space(sizes: &mut Sizes, rows: u64, row_bytes: u64) {
 
 /// The last of `steps` is a settle step. Divides its writes among the steps since the previous
 /// settle step in proportion to their user bytes, and notes its duration there.
-pub fn settled(steps: &mut [StepResult], came_to_rest: bool) {
+pub fn divide_settle_writes(steps: &mut [StepResult], came_to_rest: bool) {
     let Some((settle, before)) = steps.split_last_mut() else {
         return;
     };
@@ -288,14 +288,14 @@ mod tests {
             step(Operation::Insert, 1_024, 1.0),
             step(Operation::Settle, 0, 1.0),
         ];
-        settled(&mut steps, true);
+        divide_settle_writes(&mut steps, true);
         steps.extend([
             step(Operation::Insert, 3_072, 6.0),
             step(Operation::UpdateInc, 1_024, 4.0),
             step(Operation::Point, 0, 0.0),
             step(Operation::Settle, 0, 8.0),
         ]);
-        settled(&mut steps, true);
+        divide_settle_writes(&mut steps, true);
         let [first, _, insert, update, point, settle] = &steps[..] else {
             panic!()
         };
@@ -312,7 +312,7 @@ mod tests {
             step(Operation::Insert, 1_024, 1.0),
             step(Operation::Settle, 0, 1.0),
         ];
-        settled(&mut steps, false);
+        divide_settle_writes(&mut steps, false);
         assert_eq!(
             (of(&steps[0]).1, steps[0].more.quiesce_seconds),
             (None, None)

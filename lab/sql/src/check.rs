@@ -50,8 +50,8 @@ fn view(value: &mysql::Value) -> FieldView<'_> {
     }
 }
 
-fn failed(kind: &str, reason: &str) -> CallOutcome {
-    CallOutcome::failed(kind, reason.to_owned())
+fn failure(kind: &str, reason: &str) -> CallOutcome {
+    CallOutcome::failure(kind, reason.to_owned())
 }
 
 impl ExpectedReply {
@@ -72,9 +72,9 @@ fn whole(contents: &Contents, which: &mut RowSet, row: &Row) -> Result<(), CallO
         _ => None,
     });
     let Some(id) = id else {
-        return Err(failed("wrong document", "a row has no id"));
+        return Err(failure("wrong document", "a row has no id"));
     };
-    let wrong = |reason: String| failed(WRONG_CONTENTS, &format!("the row {id}: {reason}"));
+    let wrong = |reason: String| failure(WRONG_CONTENTS, &format!("the row {id}: {reason}"));
     // The columns follow the id in the order of the kind's fields.
     let names = contents.names().iter().copied().enumerate();
     let fields = names.filter_map(|(at, name)| Some((name, view(row.as_ref(at + 1)?))));
@@ -92,14 +92,14 @@ fn whole(contents: &Contents, which: &mut RowSet, row: &Row) -> Result<(), CallO
         RowSet::Some(ids) => ids.remove(&id),
         RowSet::InOrder(order) => {
             let taken = order.take(id);
-            return taken.map_err(|reason| failed(WRONG_ORDER, &reason));
+            return taken.map_err(|reason| failure(WRONG_ORDER, &reason));
         }
     };
     if is_asked_for {
         return Ok(());
     }
     let reason = format!("the row {id} was not requested, or was returned twice");
-    Err(failed("wrong document", &reason))
+    Err(failure("wrong document", &reason))
 }
 
 fn entry(last: &mut Vec<Value>, row: &Row) -> Result<(), CallOutcome> {
@@ -110,7 +110,7 @@ fn entry(last: &mut Vec<Value>, row: &Row) -> Result<(), CallOutcome> {
         .map(|(last, next)| last.order(&next));
     if order.fold(Ordering::Equal, Ordering::then) == Ordering::Greater {
         let reason = "an entry is out of order";
-        return Err(failed(WRONG_ORDER, reason));
+        return Err(failure(WRONG_ORDER, reason));
     }
     let owned = found.map(|view| match view {
         FieldView::Int(number) | FieldView::Date(number) => Value::Long(number),

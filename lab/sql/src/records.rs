@@ -17,12 +17,12 @@ use crate::statements;
 /// the snapshot was taken.
 const TRY_AGAIN: [u16; 3] = [1205, 1213, 1020];
 
-fn judged(error: mysql::Error) -> RecordsError {
+fn classify_error(error: mysql::Error) -> RecordsError {
     match &error {
         mysql::Error::MySqlError(inner) if TRY_AGAIN.contains(&inner.code) => {
             RecordsError::Again(one_line(&error))
         }
-        mysql::Error::MySqlError(inner) => RecordsError::failed(
+        mysql::Error::MySqlError(inner) => RecordsError::failure(
             &format!("{} {}", inner.code, inner.state),
             inner.message.clone(),
         ),
@@ -63,7 +63,7 @@ fn values(equals: Equals<'_>) -> Vec<Value> {
 impl SqlSession {
     fn affected(&mut self, statement: String, values: Vec<Value>) -> Outcome<u64> {
         let done = self.conn.exec_drop(statement, params(values));
-        done.map_err(judged)?;
+        done.map_err(classify_error)?;
         Ok(self.conn.affected_rows())
     }
 }
@@ -78,11 +78,11 @@ impl Records for SqlSession {
             Mode::Write => "START TRANSACTION",
             Mode::Snapshot => "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
         };
-        self.conn.query_drop(statement).map_err(judged)
+        self.conn.query_drop(statement).map_err(classify_error)
     }
 
     async fn commit(&mut self) -> Outcome<()> {
-        self.conn.query_drop("COMMIT").map_err(judged)
+        self.conn.query_drop("COMMIT").map_err(classify_error)
     }
 
     async fn abort(&mut self) {
@@ -105,8 +105,8 @@ impl Records for SqlSession {
             .collect();
         let statement = statements::select_records(&query, &columns);
         let rows = self.conn.exec_iter(statement, params(bound_values));
-        for row in rows.map_err(judged)? {
-            let found = row.map_err(judged)?.unwrap();
+        for row in rows.map_err(classify_error)? {
+            let found = row.map_err(classify_error)?.unwrap();
             let fields = columns.iter().copied().zip(found.into_iter().map(read));
             see(Record(fields.collect()));
         }
@@ -166,7 +166,7 @@ impl Records for SqlSession {
         let found: Option<(i64, i64)> = self
             .conn
             .exec_first(statement, params(values(equals)))
-            .map_err(judged)?;
+            .map_err(classify_error)?;
         Ok(found.unwrap_or_default())
     }
 }

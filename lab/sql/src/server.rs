@@ -55,7 +55,7 @@ pub struct MariaDb {
     _own: OwnDirectory,
 }
 
-fn failed(what: &str, reason: impl std::fmt::Display) -> lab_kit::target::TargetError {
+fn refusal_error(what: &str, reason: impl std::fmt::Display) -> lab_kit::target::TargetError {
     lab_kit::target::TargetError::Refused {
         what: what.to_owned(),
         reason: reason.to_string(),
@@ -70,21 +70,22 @@ impl MariaDb {
     /// not make, or the server does not start.
     pub fn start(settings: &Settings) -> Result<Self, lab_kit::target::TargetError> {
         let directory = &settings.directory;
-        let text = settings_text(settings).map_err(|reason| failed("the settings", reason))?;
+        let text =
+            settings_text(settings).map_err(|reason| refusal_error("the settings", reason))?;
         let program = find(&["mariadbd", "mysqld"])?;
         let entries = [DATA, TEMPORARY, SETTINGS_FILE, LOG_FILE, PID_FILE];
         let own = OwnDirectory::take(directory, &entries, settings.keep)?;
         let directory = directory
             .canonicalize()
-            .map_err(|error| failed("the directory", error))?;
+            .map_err(|error| refusal_error("the directory", error))?;
         let data = directory.join(DATA);
-        let port = free_port().map_err(|error| failed("a port", error))?;
+        let port = free_port().map_err(|error| refusal_error("a port", error))?;
         let file = directory.join(SETTINGS_FILE);
         // Servers that are initialised at the same time with the same folder for temporary files
         // delete each other's files.
         let temporary = directory.join(TEMPORARY);
         fs::create_dir_all(&temporary)
-            .map_err(|error| failed("the folder for temporary files", error))?;
+            .map_err(|error| refusal_error("the folder for temporary files", error))?;
         // The path of a socket may have at most 107 bytes, so it is relative to the data directory.
         let text = format!(
             "{text}datadir = {data}\ntmpdir = {tmp}\nsocket = server.sock\npid-file = \
@@ -93,15 +94,15 @@ impl MariaDb {
             tmp = temporary.display(),
             directory = directory.display()
         );
-        fs::write(&file, text).map_err(|error| failed("the settings file", error))?;
+        fs::write(&file, text).map_err(|error| refusal_error("the settings file", error))?;
         if !data.exists() {
             install(&file, &data)?;
         }
         let log = fs::File::create(directory.join(LOG_FILE))
-            .map_err(|error| failed("the log file", error))?;
+            .map_err(|error| refusal_error("the log file", error))?;
         let errors = log
             .try_clone()
-            .map_err(|error| failed("the log file", error))?;
+            .map_err(|error| refusal_error("the log file", error))?;
         let mut command = Command::new(program);
         command.arg(format!("--defaults-file={}", file.display()));
         if rustix::process::geteuid().is_root() {
@@ -117,7 +118,7 @@ impl MariaDb {
             // Ctrl-C is for the lab, which stops the server itself.
             .process_group(0)
             .spawn()
-            .map_err(|error| failed("to start MariaDB", error))?;
+            .map_err(|error| refusal_error("to start MariaDB", error))?;
         let mut server = Self {
             child,
             port,
@@ -188,7 +189,7 @@ impl MariaDb {
         let begun = Instant::now();
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(failed(
+                return Err(refusal_error(
                     "to start MariaDB",
                     format!("it ended with {status}: {}", last_error(&self.directory)),
                 ));
@@ -204,7 +205,7 @@ impl MariaDb {
             }
             if begun.elapsed() > START_TIMEOUT {
                 self.stop();
-                return Err(failed(
+                return Err(refusal_error(
                     "to start MariaDB",
                     format!(
                         "no answer within {} s: {}",
@@ -276,7 +277,7 @@ fn find(names: &[&str]) -> Result<PathBuf, lab_kit::target::TargetError> {
         .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
         .find(|program| program.is_file())
         .ok_or_else(|| {
-            failed(
+            refusal_error(
                 "to start MariaDB",
                 format!(
                     "{} is not installed (Debian: mariadb-server)",
@@ -298,7 +299,7 @@ fn install(file: &Path, data: &Path) -> Result<(), lab_kit::target::TargetError>
     let done = command
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| failed("to create the data directory", error))?;
+        .map_err(|error| refusal_error("to create the data directory", error))?;
     if done.status.success() {
         return Ok(());
     }
@@ -307,7 +308,7 @@ fn install(file: &Path, data: &Path) -> Result<(), lab_kit::target::TargetError>
     let first = text.lines().find(|line| line.contains("[ERROR]"));
     let last = || text.lines().rfind(|line| !line.trim().is_empty());
     let reason = first.or_else(last).unwrap_or("no message");
-    Err(failed("to create the data directory", reason))
+    Err(refusal_error("to create the data directory", reason))
 }
 
 fn last_error(directory: &Path) -> String {

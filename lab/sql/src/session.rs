@@ -113,7 +113,7 @@ impl SqlSession {
         })
     }
 
-    fn expected(&self, table: usize, which: RowSet) -> ExpectedReply {
+    fn expected_reply(&self, table: usize, which: RowSet) -> ExpectedReply {
         match self.contents.get(table) {
             Some(contents) => ExpectedReply::Rows(contents.clone(), which),
             None => ExpectedReply::Anything,
@@ -127,7 +127,7 @@ impl SqlSession {
             Interface::Handler => format!("HANDLER `{name}` READ `PRIMARY` = (?)"),
         };
         let value = sql_id(&id);
-        let expected = self.expected(table, RowSet::One(id));
+        let expected = self.expected_reply(table, RowSet::One(id));
         read(statement, vec![value], expected)
     }
 
@@ -184,7 +184,7 @@ impl SqlSession {
     fn execute(&mut self, encoded: SqlCall) -> Result<CallOutcome, (mysql::Error, u64)> {
         let conn = &mut self.conn;
         match encoded {
-            SqlCall::Unsupported | SqlCall::Program(_) => Ok(CallOutcome::failed(
+            SqlCall::Unsupported | SqlCall::Program(_) => Ok(CallOutcome::failure(
                 "no statements",
                 "the target takes no statements of files".to_owned(),
             )),
@@ -196,7 +196,7 @@ impl SqlSession {
                     _ => store_all(conn, statements),
                 };
                 stored.map_err(|error| (error, ops))?;
-                Ok(CallOutcome::done(ops, ops))
+                Ok(CallOutcome::success(ops, ops))
             }
             SqlCall::Read {
                 statement,
@@ -214,7 +214,7 @@ impl SqlSession {
                     }
                     rows += 1;
                 }
-                Ok(CallOutcome::done(1, rows))
+                Ok(CallOutcome::success(1, rows))
             }
             SqlCall::Change {
                 statement,
@@ -225,7 +225,7 @@ impl SqlSession {
                 conn.exec_drop(statement, positional(values))
                     .map_err(|error| (error, size))?;
                 let rows = conn.affected_rows();
-                Ok(CallOutcome::done(if by_row { rows } else { 1 }, rows))
+                Ok(CallOutcome::success(if by_row { rows } else { 1 }, rows))
             }
             SqlCall::ReadAndStore { table, id } => {
                 let read = format!("SELECT k FROM `{table}` WHERE id = ?");
@@ -233,12 +233,12 @@ impl SqlSession {
                     .exec_first(read, (id.clone(),))
                     .map_err(|error| (error, 1))?;
                 let Some(k) = found else {
-                    return Ok(CallOutcome::done(1, 0));
+                    return Ok(CallOutcome::success(1, 0));
                 };
                 let store = format!("UPDATE `{table}` SET k = ? WHERE id = ?");
                 conn.exec_drop(store, (k.wrapping_add(1), id))
                     .map_err(|error| (error, 1))?;
-                Ok(CallOutcome::done(1, conn.affected_rows()))
+                Ok(CallOutcome::success(1, conn.affected_rows()))
             }
         }
     }
@@ -287,13 +287,13 @@ impl Session for SqlSession {
             Call::Get { table, id } => self.get(table, id),
             Call::Verify { table, id, fields } => {
                 let statement = format!("SELECT * FROM `{}` WHERE id = ?", self.name(table));
-                let expected = self.expected(table, RowSet::Version(id.clone(), fields));
+                let expected = self.expected_reply(table, RowSet::Version(id.clone(), fields));
                 read(statement, vec![sql_id(&id)], expected)
             }
             Call::GetMany { table, ids } => read(
                 statements::select_in(&self.name(table), ids.len()),
                 ids.iter().map(sql_id).collect(),
-                self.expected(table, RowSet::Some(ids.into_iter().collect())),
+                self.expected_reply(table, RowSet::Some(ids.into_iter().collect())),
             ),
             Call::Range {
                 table,
@@ -303,7 +303,7 @@ impl Session for SqlSession {
             } => read(
                 statements::range(&self.name(table), limit, reverse),
                 vec![sql_id(&from)],
-                self.expected(table, RowSet::InOrder(OrderChecker::from(from, reverse))),
+                self.expected_reply(table, RowSet::InOrder(OrderChecker::from(from, reverse))),
             ),
             Call::IndexRange {
                 table,
@@ -349,7 +349,7 @@ impl Session for SqlSession {
                     self.name(table)
                 ),
                 vec![from.into(), to.into(), n.into()],
-                self.expected(table, RowSet::Any),
+                self.expected_reply(table, RowSet::Any),
             ),
         }
     }
@@ -363,7 +363,7 @@ impl Session for SqlSession {
             Ok(outcome) => outcome,
             // The server answered with an error, so nothing of the failed statement is stored.
             Err((mysql::Error::MySqlError(error), _)) => {
-                CallOutcome::failed(&format!("{} {}", error.code, error.state), error.message)
+                CallOutcome::failure(&format!("{} {}", error.code, error.state), error.message)
             }
             Err((error, unknown)) => CallOutcome::Lost {
                 unknown,

@@ -129,7 +129,7 @@ impl SqlTarget {
         self.conn().query_first(question).ok().flatten()
     }
 
-    fn refused(what: String) -> impl Fn(mysql::Error) -> TargetError {
+    fn refusal_error(what: String) -> impl Fn(mysql::Error) -> TargetError {
         move |error| TargetError::Refused {
             what: what.clone(),
             reason: one_line(&error),
@@ -256,7 +256,7 @@ impl Target for SqlTarget {
             let dropped = self
                 .conn()
                 .query_drop(format!("DROP TABLE IF EXISTS `{name}`"));
-            dropped.map_err(Self::refused(format!("to drop {name}")))?;
+            dropped.map_err(Self::refusal_error(format!("to drop {name}")))?;
         }
         for table in self.tables.iter() {
             let name = &table.name;
@@ -272,7 +272,7 @@ impl Target for SqlTarget {
             }
             let mut conn = self.conn();
             conn.query_drop(format!("DROP TABLE IF EXISTS `{name}`"))
-                .map_err(Self::refused(format!("to drop {name}")))?;
+                .map_err(Self::refusal_error(format!("to drop {name}")))?;
             let create = match table.kind {
                 DocumentKind::Records(records) => {
                     statements::create_records(records, self.engine.as_deref())
@@ -280,7 +280,7 @@ impl Target for SqlTarget {
                 _ => statements::create_table(table, self.engine.as_deref()),
             };
             conn.query_drop(create)
-                .map_err(Self::refused(format!("to create {name}")))?;
+                .map_err(Self::refusal_error(format!("to create {name}")))?;
         }
         self.attach(&[]);
         Ok(())
@@ -292,7 +292,7 @@ impl Target for SqlTarget {
                 let statement = statements::create_index(&table.name, index);
                 self.conn()
                     .query_drop(statement)
-                    .map_err(Self::refused(format!("index {}", index.name)))?;
+                    .map_err(Self::refusal_error(format!("index {}", index.name)))?;
             }
         }
         self.attach(indexes);
@@ -315,7 +315,7 @@ impl Target for SqlTarget {
             format!("INSERT INTO `{name}` VALUES (1, 1)"),
         ] {
             conn.query_drop(statement)
-                .map_err(Self::refused(format!("table {name}")))?;
+                .map_err(Self::refusal_error(format!("table {name}")))?;
         }
         Ok(())
     }
@@ -352,7 +352,10 @@ impl Target for SqlTarget {
             format!("DELETE FROM `{}` WHERE id > ?", table.name),
             (number,),
         );
-        done.map_err(Self::refused(format!("to delete from {}", table.name)))
+        done.map_err(Self::refusal_error(format!(
+            "to delete from {}",
+            table.name
+        )))
     }
 
     async fn sizes(&self) -> Sizes {
@@ -401,7 +404,7 @@ impl Target for SqlTarget {
                 .query_drop(format!("SET GLOBAL innodb_max_dirty_pages_pct = {old}"));
         }
         let (is_idle, waited) =
-            lab_kit::idle::until_idle(self.process().ok(), timeout.saturating_sub(begun.elapsed()));
+            lab_kit::idle::wait_idle(self.process().ok(), timeout.saturating_sub(begun.elapsed()));
         SettleResult {
             is_idle,
             remark: format!("{} dirty pages; {waited}", dirty()),
@@ -422,7 +425,7 @@ impl Target for SqlTarget {
             let name = &table.name;
             self.conn()
                 .query_drop(format!("DROP TABLE IF EXISTS `{name}`"))
-                .map_err(Self::refused(format!("to drop {name}")))?;
+                .map_err(Self::refusal_error(format!("to drop {name}")))?;
         }
         Ok(())
     }

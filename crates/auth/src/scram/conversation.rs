@@ -162,7 +162,13 @@ mod tests {
     use super::*;
 
     /// A conversation with a fixed server nonce, as in the examples of the RFCs.
-    fn fixed(m: Mechanism, user: &str, c: Credentials, client: &str, server: &str) -> Conversation {
+    fn begin_fixed(
+        m: Mechanism,
+        user: &str,
+        c: Credentials,
+        client: &str,
+        server: &str,
+    ) -> Conversation {
         let first = ClientFirst::parse(format!("n,,n={user},r={client}").as_bytes()).unwrap();
         let nonce = format!("{client}{server}");
         let salt = BASE64.encode(&c.salt);
@@ -181,7 +187,7 @@ mod tests {
         let salt = BASE64.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
         let m = Mechanism::Sha256;
         let c = Credentials::derive(m, "user", Secret::Clear("pencil"), 4096, &salt).unwrap();
-        let conv = fixed(
+        let conv = begin_fixed(
             m,
             "user",
             c,

@@ -13,7 +13,7 @@ fn place() -> TestFolder {
 }
 
 /// The error of a restore; checks that verifying has one finding with the same line.
-fn refused(place: &TestFolder) -> String {
+fn restore_error(place: &TestFolder) -> String {
     let line = place.restore().unwrap_err().to_string();
     assert_eq!(line.lines().count(), 1, "{line}");
     assert!(!place.target.join(crate::MARKER).exists());
@@ -40,7 +40,7 @@ fn an_altered_piece() {
     let mut bytes = fs::read(&object).unwrap();
     bytes[77_777] ^= 4;
     fs::write(&object, bytes).unwrap();
-    let line = refused(&place);
+    let line = restore_error(&place);
     assert!(names(&line, &object) && line.contains("a.fixed"), "{line}");
     assert!(line.contains("is altered"), "{line}");
 }
@@ -51,7 +51,7 @@ fn a_truncated_piece() {
     let object = place.object();
     let bytes = fs::read(&object).unwrap();
     fs::write(&object, &bytes[..99_999]).unwrap();
-    let line = refused(&place);
+    let line = restore_error(&place);
     assert!(names(&line, &object), "{line}");
     assert!(
         line.contains("truncated: it has 99999 bytes, not 100000"),
@@ -66,7 +66,7 @@ fn a_missing_piece() {
     let place = place();
     let object = place.object();
     fs::remove_file(&object).unwrap();
-    let line = refused(&place);
+    let line = restore_error(&place);
     assert!(
         names(&line, &object) && line.contains("is missing"),
         "{line}"
@@ -89,7 +89,7 @@ fn an_altered_manifest() {
         text.replace("\"engine\": \"x\"", "\"engine\": \"y\""),
     )
     .unwrap();
-    let line = refused(&place);
+    let line = restore_error(&place);
     assert!(names(&line, &path) && line.contains("is altered"), "{line}");
 }
 

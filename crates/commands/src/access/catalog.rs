@@ -84,7 +84,7 @@ impl AccessCollection {
     }
 
     /// All documents in the order of `_id`.
-    pub(crate) fn all(self, store: &Store) -> Result<Vec<DocBuf>> {
+    pub(crate) fn read_all(self, store: &Store) -> Result<Vec<DocBuf>> {
         let Some(coll) = self.find_existing(store)? else {
             return Ok(Vec::new());
         };

@@ -52,14 +52,14 @@ pub(super) fn admit_user(
     let user = match grant.roles {
         Some(roles) => {
             let roles = roles.iter().map(|r| RoleName::new(r, "admin")).collect();
-            Some(access.granted(name, roles)?)
+            Some(access.grant_roles(name, roles)?)
         }
         None => access.user(name)?,
     };
     let Some(user) = user else {
         return Ok(Err("the user has no document"));
     };
-    if !may_come(&user, identity) {
+    if !is_allowed(&user, identity) {
         return Ok(Err("the user may not come from this address"));
     }
     identity.log_in(user, generation, grant.ends_ms)?;
@@ -83,7 +83,7 @@ impl Access {
     }
 }
 
-fn may_come(user: &User, identity: &Identity) -> bool {
+fn is_allowed(user: &User, identity: &Identity) -> bool {
     let roles = user.resolved.restrictions.iter();
     std::iter::once(&user.restrictions)
         .chain(roles)

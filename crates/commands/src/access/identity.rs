@@ -89,7 +89,7 @@ impl Identity {
     }
 
     /// Notes the address of this server that the client connected to.
-    pub(crate) fn came_in_at(&mut self, server: Option<IpAddr>) {
+    pub(crate) fn set_server_address(&mut self, server: Option<IpAddr>) {
         self.server = server;
     }
 
@@ -100,7 +100,7 @@ impl Identity {
 
     /// Notes that the connection is encrypted by TLS, and the verified subject of the client's
     /// certificate.
-    pub fn verified(&mut self, subject: Option<String>) {
+    pub fn set_verified(&mut self, subject: Option<String>) {
         self.secured = true;
         self.subject = subject;
     }
@@ -113,14 +113,14 @@ impl Identity {
     /// The user digest in the ids of this connection's sessions. Without access control, sessions
     /// belong to no user.
     pub(crate) fn digest(&self, access: &Access) -> [u8; 32] {
-        let user = self.user.as_ref().filter(|_| access.enabled());
+        let user = self.user.as_ref().filter(|_| access.is_enabled());
         user.map_or(*NO_USER, |u| u.digest)
     }
 
     /// The rights of the connection.
     pub(crate) fn rights(&self, access: &Access) -> Rights<'_> {
         match &self.user {
-            _ if !access.enabled() => Rights::All,
+            _ if !access.is_enabled() => Rights::All,
             Some(user) => Rights::Of(&user.resolved.grants),
             None => Rights::Nobody {
                 bootstrapping: false,
@@ -145,7 +145,7 @@ impl Identity {
         let generation = access.generation();
         let Some(old) = &self.user else { return Ok(()) };
         let now = match &old.granted {
-            Some(roles) => Some(access.granted(&old.name, roles.clone())?),
+            Some(roles) => Some(access.grant_roles(&old.name, roles.clone())?),
             None => access.user(&old.name)?,
         };
         // A user of the same name that was created after this one was dropped is a different user.
@@ -192,7 +192,7 @@ impl Identity {
     }
 
     /// Whether the answer to a failed attempt was delayed; only the first call returns true.
-    pub(crate) fn take_failed(&mut self) -> bool {
+    pub(crate) fn take_delayed_answer(&mut self) -> bool {
         std::mem::take(&mut self.answer_waits)
     }
 
@@ -247,6 +247,6 @@ impl Identity {
 }
 
 /// The error of every failed authentication.
-pub(crate) fn failed() -> MongoError {
+pub(crate) fn authentication_error() -> MongoError {
     MongoError::new(model::code::AUTHENTICATION_FAILED, "Authentication failed.")
 }

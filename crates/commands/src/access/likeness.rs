@@ -103,7 +103,7 @@ impl Models {
         if let Some(read) = known.filter(|m| m.generation == generation) {
             return Ok(read);
         }
-        let users = USERS.all(store)?;
+        let users = USERS.read_all(store)?;
         let model = |user: &DocBuf| {
             let likeness = IterationCounts::of(user.doc());
             let id = user.doc().field("_id").as_str().unwrap_or("").to_owned();

@@ -2,7 +2,7 @@
 //! whether the user exists nor what was wrong; attempts that follow failures are delayed.
 
 use super::entry::{EXTERNAL, Grant, Login, admit_user};
-use super::identity::{Identity, PendingLogin, Scram, failed};
+use super::identity::{Identity, PendingLogin, Scram, authentication_error};
 use super::likeness::IterationCounts;
 use super::service::Access;
 use auth::scram::{ClientFirst, Conversation, Credentials, Mechanism};
@@ -111,7 +111,7 @@ pub(crate) fn sasl_start(
 ) -> Result<Vec<u8>> {
     identity.pending = None;
     identity.acknowledges = false;
-    let first = ClientFirst::parse(payload).map_err(|_| failed())?;
+    let first = ClientFirst::parse(payload).map_err(|_| authentication_error())?;
     let name = UserName::new(&first.user, db);
     identity.tries(&name, mechanism.name());
     let kept = credentials(access, mechanism, &name, rounds)?;
@@ -153,12 +153,12 @@ pub(crate) fn sasl_continue(
             ThrottleDecision::At(at) => return Ok(Login::Wait(at)),
             ThrottleDecision::Refused => {
                 identity.pending = None;
-                return Err(failed());
+                return Err(authentication_error());
             }
         }
     }
     let Some(PendingLogin::Scram(pending)) = identity.pending.take() else {
-        return Err(failed());
+        return Err(authentication_error());
     };
     let pending = *pending;
     let proved = pending.conversation.finish(payload).ok();
@@ -168,7 +168,7 @@ pub(crate) fn sasl_continue(
     };
     let Some(reply) = entered else {
         let mut throttle = access.throttle.lock();
-        let at = throttle.failed(Pace::PROOFS, &whole, identity.client, now_us, waited);
+        let at = throttle.record_failure(Pace::PROOFS, &whole, identity.client, now_us, waited);
         return Ok(Login::Failed(at));
     };
     if pending.skips_empty {
@@ -208,7 +208,7 @@ pub(crate) fn x509(
     let name = UserName::new(&subject, EXTERNAL);
     identity.tries(&name, "MONGODB-X509");
     if !enter(access, identity, &name)? {
-        return Err(failed());
+        return Err(authentication_error());
     }
     Ok(subject)
 }

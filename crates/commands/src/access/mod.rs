@@ -19,12 +19,12 @@ pub(crate) mod user;
 pub(crate) use catalog::{ROLES, USERS, VERSION};
 pub(crate) use entry::{Login, Moment};
 pub use identity::Identity;
-pub(crate) use identity::{Attempt, failed};
+pub(crate) use identity::{Attempt, authentication_error};
 pub(crate) use login::{
     LoginMethod, from_base64, mechanisms_of, no_mechanism, rounds, sasl_continue, sasl_start, x509,
 };
 pub(crate) use plain::plain_start;
-pub(crate) use rights::{Rights, refused, without_secrets};
+pub(crate) use rights::{Rights, unauthorized_error, without_secrets};
 pub use service::Access;
 pub(crate) use token::{expects_token, token_continue, token_start};
 pub use user::User;

@@ -4,7 +4,7 @@
 //! queried.
 
 use super::entry::{EXTERNAL, Grant, Login, Moment, admit_user};
-use super::identity::{Identity, failed};
+use super::identity::{Identity, authentication_error};
 use super::service::Access;
 use auth::{Pace, ThrottleDecision, UserName};
 use identity_ldap::LoginError;
@@ -46,7 +46,7 @@ pub(crate) fn plain_start(
         );
     }
     let (Some((user, password)), Some(directory)) = (parse(payload), &access.ldap) else {
-        return Err(failed());
+        return Err(authentication_error());
     };
     let name = UserName::new(user, EXTERNAL);
     let whole = name.to_string();
@@ -67,7 +67,7 @@ pub(crate) fn plain_start(
         {
             ThrottleDecision::Now => {}
             ThrottleDecision::At(at) => return Ok(Login::Wait(at)),
-            ThrottleDecision::Refused => return Err(failed()),
+            ThrottleDecision::Refused => return Err(authentication_error()),
         }
     }
     let entered = match directory.log_in(user, password) {
@@ -92,7 +92,7 @@ pub(crate) fn plain_start(
         Ok(()) => return Ok(Login::Done(Vec::new())),
         Err(LoginError::Refused(why)) => {
             let mut throttle = access.throttle.lock();
-            let at = throttle.failed(
+            let at = throttle.record_failure(
                 Pace::QUESTIONS,
                 &whole,
                 identity.client,
@@ -107,7 +107,7 @@ pub(crate) fn plain_start(
         Err(LoginError::Busy) => ("the directory has too much to do".to_owned(), None),
     };
     identity.notes(Some(reason), trouble);
-    Err(failed())
+    Err(authentication_error())
 }
 
 #[cfg(test)]

@@ -42,19 +42,19 @@ impl Rights<'_> {
     }
 
     /// Whether any action is allowed on a collection.
-    pub(crate) fn any_on(&self, db: &str, coll: &str) -> bool {
+    pub(crate) fn allows_any_on(&self, db: &str, coll: &str) -> bool {
         match self {
             Rights::All => true,
-            Rights::Of(grants) => grants.any_on(db, coll),
+            Rights::Of(grants) => grants.allows_any_on(db, coll),
             Rights::Nobody { .. } => false,
         }
     }
 
     /// Whether any action is allowed on a database or on a resource in it.
-    pub(crate) fn any_in(&self, db: &str) -> bool {
+    pub(crate) fn allows_any_in(&self, db: &str) -> bool {
         match self {
             Rights::All => true,
-            Rights::Of(grants) => grants.any_in(db),
+            Rights::Of(grants) => grants.allows_any_in(db),
             Rights::Nobody { .. } => false,
         }
     }
@@ -65,14 +65,14 @@ const SECRET: &[&str] = &["pwd", "payload", "key", "nonce", "speculativeAuthenti
 /// Longest value of a command that is shown, in bytes.
 const SHOWN_BYTES_MAX: usize = 2048;
 
-fn put_shown(w: &mut DocWriter<'_>, doc: Doc<'_>) {
+fn write_masked(w: &mut DocWriter<'_>, doc: Doc<'_>) {
     for (i, (name, value)) in doc.iter().enumerate() {
         match value {
             _ if SECRET.contains(&name) => {
                 w.put(name, "xxx");
             }
             // The first field can contain another command.
-            Value::Document(inner) if i == 0 => put_shown(&mut w.doc(name), inner),
+            Value::Document(inner) if i == 0 => write_masked(&mut w.doc(name), inner),
             value => {
                 w.put(name, value);
             }
@@ -82,11 +82,11 @@ fn put_shown(w: &mut DocWriter<'_>, doc: Doc<'_>) {
 
 /// A command for display, without its secrets.
 pub(crate) fn without_secrets(body: Doc<'_>) -> DocBuf {
-    DocBuf::build(|w| put_shown(w, body))
+    DocBuf::build(|w| write_masked(w, body))
 }
 
 /// 13 Unauthorized with MongoDB's message.
-pub(crate) fn refused(db: &str, body: Doc<'_>) -> MongoError {
+pub(crate) fn unauthorized_error(db: &str, body: Doc<'_>) -> MongoError {
     let shown = without_secrets(body);
     let mut text = Value::Document(shown.doc()).to_string();
     if text.len() > SHOWN_BYTES_MAX {

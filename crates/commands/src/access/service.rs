@@ -68,7 +68,7 @@ impl Access {
 
     /// Whether access control is on.
     #[inline]
-    pub fn enabled(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         self.enabled
     }
 
@@ -85,7 +85,7 @@ impl Access {
 
     /// Notes that users or roles have changed: everything is resolved again, also by servers that
     /// read the same data.
-    pub(crate) fn changed(&self) {
+    pub(crate) fn note_change(&self) {
         self.forget_resolved();
         // This fails only on a server that has lost the data; the next holder announces itself.
         let _ = self.store.engine().announce_now();
@@ -210,7 +210,7 @@ impl Access {
 
     /// A user with the roles that a directory or identity provider has granted; it needs no
     /// document.
-    pub(super) fn granted(&self, name: &UserName, roles: Vec<RoleName>) -> Result<Arc<User>> {
+    pub(super) fn grant_roles(&self, name: &UserName, roles: Vec<RoleName>) -> Result<Arc<User>> {
         Ok(Arc::new(User {
             name: name.clone(),
             id: None,

@@ -3,7 +3,7 @@
 //! the token. Must not know: how tokens are verified.
 
 use super::entry::{EXTERNAL, Grant, Login, Moment, admit_user};
-use super::identity::{Identity, PendingLogin, failed};
+use super::identity::{Identity, PendingLogin, authentication_error};
 use super::service::Access;
 use auth::{Pace, ThrottleDecision, UserName};
 use model::{Doc, DocBuf, Result, Value, bail, code};
@@ -59,7 +59,7 @@ pub(crate) fn token_start(
     let Some(provider) = providers.and_then(|all| all.of_person(name)) else {
         let reason = "no identity provider with supportsHumanFlows is for this user";
         identity.notes(Some(reason.to_owned()), None);
-        return Err(failed());
+        return Err(authentication_error());
     };
     identity.pending = Some(PendingLogin::Token);
     let told = DocBuf::build(|w| {
@@ -111,7 +111,7 @@ fn by_token(
             content.field("jwt").type_name()
         );
     };
-    let claimed = UserName::new(&providers.claimed(token), EXTERNAL);
+    let claimed = UserName::new(&providers.claimed_user(token), EXTERNAL);
     let whole = claimed.to_string();
     identity.tries(&claimed, OIDC);
     let now_us = moment.now.monotonic_us;
@@ -123,7 +123,7 @@ fn by_token(
         {
             ThrottleDecision::Now => {}
             ThrottleDecision::At(at) => return Ok(Login::Wait(at)),
-            ThrottleDecision::Refused => return Err(failed()),
+            ThrottleDecision::Refused => return Err(authentication_error()),
         }
     }
     let (verified, trouble) = providers.verify(token, moment.now);
@@ -145,7 +145,13 @@ fn by_token(
         }
         Err(reason) => {
             let mut throttle = access.throttle.lock();
-            let at = throttle.failed(Pace::PROOFS, &whole, identity.client, now_us, moment.waited);
+            let at = throttle.record_failure(
+                Pace::PROOFS,
+                &whole,
+                identity.client,
+                now_us,
+                moment.waited,
+            );
             identity.notes(Some(reason), trouble);
             Ok(Login::Failed(at))
         }

@@ -205,7 +205,7 @@ fn users_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             }
             found
         }
-        _ => USERS.all(access.store())?,
+        _ => USERS.read_all(access.store())?,
     };
     let here = matches!(wanted, Selection::Here);
     let mut shown = Vec::new();
@@ -291,7 +291,7 @@ fn roles_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             code::ILLEGAL_OPERATION,
             "Cannot get user fragment for all roles in a database"
         ),
-        _ => roles_here(cx)?,
+        _ => list_roles(cx)?,
     };
     if show == PrivilegeFormat::Fragment {
         let resolved = cx.service.access.resolve(&named)?;
@@ -312,12 +312,12 @@ fn roles_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 /// The roles of the database; with the built-in ones, these come first.
-fn roles_here(cx: &Ctx<'_, '_>) -> Result<Vec<RoleName>> {
+fn list_roles(cx: &Ctx<'_, '_>) -> Result<Vec<RoleName>> {
     let mut names = Vec::new();
     if cx.args.bool("showBuiltinRoles", false) {
         names.extend(builtin_of(cx.db).map(|r| RoleName::new(r.name, cx.db)));
     }
-    for doc in ROLES.all(cx.service.access.store())? {
+    for doc in ROLES.read_all(cx.service.access.store())? {
         let d = doc.doc();
         if d.field("db").as_str() == Some(cx.db) {
             names.push(RoleName::new(d.field("role").as_str().unwrap_or(""), cx.db));

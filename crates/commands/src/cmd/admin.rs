@@ -104,7 +104,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         flag::ADMIN | flag::LENIENT,
         &[],
         |cx| {
-            cx.service.access.changed();
+            cx.service.access.note_change();
             Ok(Outcome::Reply)
         },
     ),

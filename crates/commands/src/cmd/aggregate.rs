@@ -217,7 +217,7 @@ fn hosted(
     let host = StoreHost::new(cx.service.arc()?, collation, hint)
         .bypassing_validation(args.bypass_validation)
         .allowing(ns, allowed)
-        .asked_by(cx.owner());
+        .with_viewer(cx.owner());
     Ok(if args.explain {
         host.leaving_no_trace()
     } else {

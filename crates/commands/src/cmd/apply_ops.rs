@@ -17,7 +17,7 @@ use crate::state::service::Service;
 use crate::uuid::new_uuid;
 use auth::{Action, Target};
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
-use operation::ended;
+use operation::split_set_aside;
 use std::sync::Arc;
 use store::{CatalogWriter, Change, Collection, IndexBuild, ModifyOutcome, Writer};
 
@@ -68,7 +68,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     cx.reported.writes_somewhere();
     let mut done = cx.progress.take_or_default::<ApplyProgress>();
     let result = apply_all(cx, &checked, &mut done);
-    let (ApplyProgress { results, .. }, result) = cx.progress.settle(done, ended(result))?;
+    let (ApplyProgress { results, .. }, result) =
+        cx.progress.settle(done, split_set_aside(result))?;
     if let Err(e) = result {
         let extra = DocBuf::build(|w| {
             w.put("applied", i32::try_from(results.len()).unwrap_or(i32::MAX));
@@ -117,7 +118,7 @@ fn apply_all(cx: &Ctx<'_, '_>, all: &[Operation<'_>], done: &mut ApplyProgress) 
     while done.results.len() < all.len() {
         cx.operation.check()?;
         let rest = &all[done.results.len()..];
-        let result = ended(match MeasurementRun::first_of(cx, rest) {
+        let result = split_set_aside(match MeasurementRun::first_of(cx, rest) {
             Some(together) => together.apply(cx, done),
             None => apply_one(cx, &rest[0], done),
         })?;
@@ -130,7 +131,7 @@ fn apply_all(cx: &Ctx<'_, '_>, all: &[Operation<'_>], done: &mut ApplyProgress) 
 
 fn apply_one(cx: &Ctx<'_, '_>, op: &Operation<'_>, done: &mut ApplyProgress) -> Result<()> {
     let mut steps = Steps { cx, done, at: 0 };
-    let result = ended(op.apply(&mut steps))?;
+    let result = split_set_aside(op.apply(&mut steps))?;
     done.results.push(result.is_ok());
     result
 }
@@ -175,7 +176,7 @@ impl<'o> MeasurementRun<'o> {
             Ok(ended) => (ended.number, ended.failure.map_or(Ok(()), Err)),
             Err(e) => (0, Err(e)),
         };
-        let result = operation::ended(result)?;
+        let result = split_set_aside(result)?;
         done.results.extend(std::iter::repeat_n(true, applied));
         done.results.extend(result.is_err().then_some(false));
         result
@@ -211,7 +212,7 @@ impl Steps<'_, '_, '_> {
     /// Builds an index unless one with its name exists.
     fn index(&mut self, ns: &Namespace, spec: DocBuf) -> Result<()> {
         self.step(|cx, building| {
-            let coll = existing(cx.service, ns)?;
+            let coll = find_collection(cx.service, ns)?;
             let name = spec
                 .doc()
                 .field("name")
@@ -458,14 +459,14 @@ impl<'a> Operation<'a> {
             }
             LoggedCommand::CreateIndex(ns) => steps.index(&ns, copy_specification(self.o)),
             LoggedCommand::CommitIndexes(ns, indexes) => {
-                existing(steps.service(), &ns)?;
+                find_collection(steps.service(), &ns)?;
                 let all = indexes.as_array().unwrap_or(Array::EMPTY);
                 all.iter()
                     .filter_map(|i| i.as_doc())
                     .try_for_each(|i| steps.index(&ns, i.to_buf()))
             }
             LoggedCommand::DropIndex(ns, index) => steps.step(|cx, _| {
-                let coll = existing(cx.service, &ns)?;
+                let coll = find_collection(cx.service, &ns)?;
                 coll.writer(&cx.operation).drop_index(index).map(|_| ())
             }),
             LoggedCommand::Nothing => Ok(()),
@@ -544,7 +545,7 @@ fn drop_database(cx: &Ctx<'_, '_>, db: &str) -> Result<()> {
     catalog.note_database_dropped(db)
 }
 
-fn existing(service: &Service, ns: &Namespace) -> Result<Arc<Collection>> {
+fn find_collection(service: &Service, ns: &Namespace) -> Result<Arc<Collection>> {
     service
         .store
         .collection(ns)?

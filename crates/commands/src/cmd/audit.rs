@@ -1,7 +1,7 @@
 //! `getAuditConfig`, `setAuditConfig`, `logApplicationMessage`, and the events of commands that
 //! change users and roles.
 
-use crate::access::refused;
+use crate::access::unauthorized_error;
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
 use crate::request::Outcome;
@@ -10,7 +10,7 @@ use crate::request::spec::{Privilege, flag};
 use auth::role_list;
 use logs::{Entry, component, id};
 use model::{DocWriter, MongoError, Result, Value, bail, code};
-use operation::ended;
+use operation::split_set_aside;
 
 const CONFIGURE: Privilege = Privilege::Cluster(&[auth::Action::AuditConfigure]);
 
@@ -64,14 +64,14 @@ pub(super) fn audited(
 ) -> Result<Outcome> {
     let service = cx.service;
     // When several clients use the localhost exception at the same time, only one may proceed.
-    let by_exception = service.access.enabled() && cx.conn.identity.user().is_none();
+    let by_exception = service.access.is_enabled() && cx.conn.identity.user().is_none();
     let first = by_exception.then(|| service.access.hold_first());
     let outcome = match first {
-        Some(None) => Err(refused(cx.db, cx.request.body)),
+        Some(None) => Err(unauthorized_error(cx.db, cx.request.body)),
         _ => run(cx),
     };
     drop(first);
-    let outcome = ended(outcome)?;
+    let outcome = split_set_aside(outcome)?;
     let result = outcome.as_ref().map_or_else(MongoError::code, |_| 0);
     if cx.service.state.audit.is_on() {
         let by = cx.operation.connection();

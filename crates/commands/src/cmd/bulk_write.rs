@@ -138,7 +138,7 @@ fn all(cx: &mut Ctx<'_, '_>, a: &BulkArgs<'_>, written: &mut BulkProgress) -> Re
             Err(e) => {
                 written.totals.errors += 1;
                 written.results.push(failure(op, i, &e));
-                goes_on = cx.statement_failed(a.ordered);
+                goes_on = cx.note_statement_failure(a.ordered);
             }
         }
         written.ended += 1;
@@ -169,7 +169,7 @@ fn write_one(
     written: &mut BulkProgress,
 ) -> Result<WriteOutcome> {
     let ns = a.namespace(op)?;
-    names::not_raw(cx, ns)?;
+    names::refuse_raw(cx, ns)?;
     if let Some(wanted) = a.identity(op) {
         match_uuid(cx.service, ns, wanted)?;
     }
@@ -195,7 +195,7 @@ fn write_one(
                     type: delete"
             )
         }
-        (Some(effect), _) => return Ok(WriteOutcome::before(effect)),
+        (Some(effect), _) => return Ok(WriteOutcome::repeat(effect)),
         (None, _) => {}
     }
     let transaction = cx.transaction.clone();

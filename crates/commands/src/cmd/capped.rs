@@ -73,7 +73,7 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "Cannot convert a system collection to capped: {ns}"
         );
     }
-    let c = names::not_view(cx, &ns)?;
+    let c = names::find_non_view(cx, &ns)?;
     if names::is_timeseries(&c) {
         bail!(
             code::COMMAND_NOT_SUPPORTED_ON_VIEW,

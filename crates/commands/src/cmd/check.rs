@@ -93,7 +93,7 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let named = ns.clone();
     let ns = names::of_buckets(cx.service, ns)?;
-    let c = names::existing(cx, &ns)
+    let c = names::find_collection(cx, &ns)
         .map_err(|e| e.context(&format!("Collection '{ns}' does not exist to validate")))?;
     if c.is_view() {
         bail!(
@@ -209,7 +209,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// The names in `collections`; `None` for all collections.
-fn chosen_collections<'a>(cx: &Ctx<'a, '_>) -> Result<Option<Vec<&'a str>>> {
+fn parse_collections<'a>(cx: &Ctx<'a, '_>) -> Result<Option<Vec<&'a str>>> {
     let Value::Array(names) = cx.args.value("collections") else {
         return Ok(None);
     };
@@ -229,7 +229,7 @@ fn chosen_collections<'a>(cx: &Ctx<'a, '_>) -> Result<Option<Vec<&'a str>>> {
 
 fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let start_us = cx.service.clock.monotonic_us();
-    let chosen = chosen_collections(cx)?;
+    let chosen = parse_collections(cx)?;
     let mut found: Vec<(String, Arc<Collection>)> = Vec::new();
     for e in cx.service.store.list_collections(cx.db)? {
         let wanted = chosen.as_ref().is_none_or(|l| l.contains(&e.name.as_str()));
@@ -329,7 +329,7 @@ const COMPACT_TARGET_MB: i64 = 20;
 
 fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
-    let c = names::not_view(cx, &ns).map_err(|e| {
+    let c = names::find_non_view(cx, &ns).map_err(|e| {
         if e.code() == code::NAMESPACE_NOT_FOUND {
             names::not_found(&ns)
         } else {

@@ -92,7 +92,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if system_views::is_there(cx.service, &ReadView::LATEST, &ns)? {
         bail!(code::INVALID_OPTIONS, "collMod is not allowed on {ns}");
     }
-    let c = names::existing(cx, &ns)?;
+    let c = names::find_collection(cx, &ns)?;
     check_uuid(cx, &ns, Some(c.uuid()))?;
     if c.is_view() {
         return change_view(cx, &ns, &c);
@@ -121,10 +121,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         change.check_unique(&c, &|| cx.operation.check())?;
         return Ok(Outcome::Reply);
     }
-    let command = logged(cx);
+    let command = log_document(cx);
     if !cx.request.waited {
         cx.service
-            .modified(cx.operation.connection(), &ns.to_string(), command.doc());
+            .log_modified(cx.operation.connection(), &ns.to_string(), command.doc());
     }
     let mut done = cx.progress.take_or_default::<CollModProgress>();
     if !done.options && (options != *c.options() || change.is_none()) {
@@ -153,7 +153,7 @@ struct CollModProgress {
 }
 
 /// The command in the log: its arguments without generic ones.
-fn logged(cx: &Ctx<'_, '_>) -> DocBuf {
+fn log_document(cx: &Ctx<'_, '_>) -> DocBuf {
     let own = |name: &str| cx.command.args.iter().any(|a| a.name == name);
     DocBuf::build(|w| {
         for (n, (name, value)) in cx.request.body.iter().enumerate() {
@@ -211,7 +211,7 @@ fn change_view(cx: &mut Ctx<'_, '_>, ns: &Namespace, c: &Arc<Collection>) -> Res
     });
     view::check_cycle(cx, ns, definition.doc())?;
     let writer = c.writer(&cx.operation);
-    writer.set_options(definition, Some(logged(cx)))?;
+    writer.set_options(definition, Some(log_document(cx)))?;
     Ok(Outcome::Reply)
 }
 
@@ -276,7 +276,7 @@ fn new_options(
             None => unset.push("expireAfterSeconds"),
         }
     }
-    capped(cx, old, &mut set)?;
+    set_capped(cx, old, &mut set)?;
     let bucketing = match (a.doc("timeseries"), series) {
         (Some(_), None) => bail!(
             code::INVALID_OPTIONS,
@@ -288,10 +288,10 @@ fn new_options(
     if let Some(b) = &bucketing {
         set.push(("timeseries", Value::from(b)));
     }
-    Ok(constraint::settle(a, replaced(old, &set, &unset)))
+    Ok(constraint::settle(a, replace_fields(old, &set, &unset)))
 }
 
-fn capped<'v>(
+fn set_capped<'v>(
     cx: &Ctx<'_, '_>,
     old: Doc<'_>,
     set: &mut Vec<(&'static str, Value<'v>)>,
@@ -333,7 +333,7 @@ fn capped<'v>(
 }
 
 /// `old` with fields replaced in place, appended, or removed.
-fn replaced(old: Doc<'_>, set: &[(&str, Value<'_>)], unset: &[&str]) -> DocBuf {
+fn replace_fields(old: Doc<'_>, set: &[(&str, Value<'_>)], unset: &[&str]) -> DocBuf {
     DocBuf::build(|w| {
         for (name, v) in old.iter().filter(|(n, _)| !unset.contains(n)) {
             let new = set.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
@@ -391,7 +391,7 @@ impl IndexChange {
                 "the clustered index is none of the collection's indexes"
             );
         }
-        if clustered && a.has("hidden") && names_clustered(c, a) {
+        if clustered && a.has("hidden") && is_clustered_index(c, a) {
             bail!(6_011_800, "Cannot hide the clustered index");
         }
         if a.str("name") == Some("_id_") || a.doc("keyPattern").is_some_and(index_spec::is_id_key) {
@@ -524,7 +524,7 @@ impl IndexChange {
         if set.is_empty() && unset.is_empty() {
             return Ok(());
         }
-        let new = replaced(spec, &set, &unset);
+        let new = replace_fields(spec, &set, &unset);
         if self.unique {
             // The entries of a unique index have another format, so the index is rebuilt; the new
             // one replaces the old one when the build has succeeded.
@@ -562,7 +562,7 @@ fn new_age(v: &Value<'_>, index: &Index) -> Result<Option<i64>> {
 }
 
 /// Whether the command names the clustered index.
-fn names_clustered(c: &Collection, a: &crate::request::args::Args<'_>) -> bool {
+fn is_clustered_index(c: &Collection, a: &crate::request::args::Args<'_>) -> bool {
     let options = c.options();
     let own = options.doc().field("clusteredIndex").as_doc();
     let name = own.map_or(Value::Missing, |d| d.field("name"));

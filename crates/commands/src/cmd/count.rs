@@ -76,7 +76,7 @@ fn put(cx: &mut Ctx<'_, '_>, n: u64) {
 }
 
 /// The query whose documents a pipeline counts, as for a view.
-pub(crate) fn parts_counted(find: &Find) -> QueryParts<'_> {
+pub(crate) fn count_parts(find: &Find) -> QueryParts<'_> {
     QueryParts {
         counted_in: Some("n"),
         ..find.parts()
@@ -88,7 +88,7 @@ fn count_view(cx: &Ctx<'_, '_>, find: &Find, ns: Namespace, env: &Env) -> Result
     let host = StoreHost::new(cx.service.arc()?, find.collation.clone(), find.hint.clone());
     let host = host.reading(find.view.clone().unwrap_or_default());
     let options = collection_options(ns);
-    let pipeline = Pipeline::of_query(&mut ParseCx::new(env), parts_counted(find), &options)?;
+    let pipeline = Pipeline::of_query(&mut ParseCx::new(env), count_parts(find), &options)?;
     let all = pipeline.run_to_end(&ExecContext::new(env, &host))?;
     let n = all.iter().next().and_then(|d| d.field("n").as_i64_exact());
     Ok(n.and_then(|n| u64::try_from(n).ok()).unwrap_or(0))

@@ -87,7 +87,7 @@ pub(crate) fn create_needs(
     if let Some(view) = view {
         needs_of_view(asked, named, view)?;
     }
-    for ns in [&created(named)?, named] {
+    for ns in [&created_namespace(named)?, named] {
         let target = Target::Collection(ns.db(), ns.coll());
         let may = asked.may(target, &[Action::CreateCollection]);
         asked.unless(may || (view.is_none() && asked.may(target, &[Action::Insert])))?;
@@ -97,7 +97,7 @@ pub(crate) fn create_needs(
 
 /// The object that `create` creates for this name: the name of a time series' buckets gives the
 /// time series.
-fn created(ns: &Namespace) -> Result<Namespace> {
+fn created_namespace(ns: &Namespace) -> Result<Namespace> {
     match ns.coll().strip_prefix("system.buckets.") {
         Some(series) => Namespace::new(ns.db(), series),
         None => Ok(ns.clone()),
@@ -111,7 +111,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let named = names::own(cx)?;
     let options = check(cx, &named)?;
     names::may_create(&named)?;
-    let ns = created(&named)?;
+    let ns = created_namespace(&named)?;
     names::may_create(&ns)?;
     check_transaction(cx)?;
     if let Some(there) = cx.collection(&ns)? {
@@ -173,7 +173,7 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
     engine_options::check_defaults(a.doc("indexOptionDefaults").unwrap_or(Doc::EMPTY))?;
     validation_words(a, cx.service.config.profile)?;
     constraint::check_new(a)?;
-    let capped = capped(a)?;
+    let capped = parse_capped(a)?;
     let series = a.doc("timeseries").map(timeseries::create).transpose()?;
     let buckets = ns.coll().starts_with("system.buckets.");
     let clustered = clustered(a, buckets)?;
@@ -370,7 +370,7 @@ fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>, buckets: bool) 
 }
 
 /// The `(size, max)` of a capped collection.
-fn capped(a: &Args<'_>) -> Result<Option<(i64, Option<i32>)>> {
+fn parse_capped(a: &Args<'_>) -> Result<Option<(i64, Option<i32>)>> {
     if !a.bool("capped", false)
         && !a.has("clusteredIndex")
         && let Some(name) = ["size", "max"].into_iter().find(|n| a.has(n))

@@ -54,7 +54,7 @@ fn show(cx: &mut Ctx<'_, '_>) {
     let set = cx.service.state.default_concerns.current();
     let (read, write) = set
         .as_ref()
-        .map_or((None, None), |c| (c.read_given(), c.write_given()));
+        .map_or((None, None), |c| (c.read_concern(), c.write_concern()));
     match read {
         Some(d) => {
             cx.reply.put("defaultReadConcern", d);
@@ -82,7 +82,7 @@ fn show(cx: &mut Ctx<'_, '_>) {
         .put("defaultReadConcernSource", source(read.is_some()))
         .put("defaultWriteConcernSource", source(write.is_some()));
     if let Some(c) = &set {
-        let (time, wall) = c.updated();
+        let (time, wall) = c.update_times();
         cx.reply
             .put("updateOpTime", time)
             .put("updateWallClockTime", wall);
@@ -108,7 +108,7 @@ fn set_default_concern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         check_read(read)?;
     }
     let current = cx.service.state.default_concerns.current();
-    let is_set = current.is_some_and(|c| c.write_given().is_some());
+    let is_set = current.is_some_and(|c| c.write_concern().is_some());
     let write = match write {
         Some(write) if write.is_empty() && is_set => bail!(
             code::ILLEGAL_OPERATION,

@@ -56,7 +56,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 /// Within a database a rename needs one right, unless it would make documents readable that were
 /// not before; any other rename needs the rights of a copy and a drop.
 fn needs_of_rename(asked: &RightsRequest<'_, '_>) -> Result<()> {
-    let (from, to) = renamed(asked.value, asked.args)?;
+    let (from, to) = parse_names(asked.value, asked.args)?;
     let drops = asked.args.value("dropTarget").truthy();
     rename_needs(asked, &from, &to, drops)
 }
@@ -92,7 +92,7 @@ pub(crate) fn rename_needs(
 ///
 /// # Errors
 /// 20 IllegalOperation for a '$' in one of them, 73 InvalidNamespace.
-fn renamed(from: Value<'_>, args: &Args<'_>) -> Result<(Namespace, Namespace)> {
+fn parse_names(from: Value<'_>, args: &Args<'_>) -> Result<(Namespace, Namespace)> {
     let (from, to) = (from.as_str().unwrap_or(""), args.str("to").unwrap_or(""));
     if let Some(name) = [from, to].iter().find(|name| name.contains('$')) {
         bail!(
@@ -103,7 +103,7 @@ fn renamed(from: Value<'_>, args: &Args<'_>) -> Result<(Namespace, Namespace)> {
     Ok((Namespace::parse(from)?, Namespace::parse(to)?))
 }
 
-fn killed(what: &str) -> MongoError {
+fn killed_error(what: &str) -> MongoError {
     MongoError::new(code::QUERY_PLAN_KILLED, what)
 }
 
@@ -135,9 +135,9 @@ fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .writer(&cx.operation)
         .drop_collection(&ns)?
     {
-        cx.service.dropped(cx.operation.connection(), &ns);
+        cx.service.log_dropped(cx.operation.connection(), &ns);
         cx.service
-            .forget(&ns, &killed(&format!("collection dropped: {ns}")));
+            .forget(&ns, &killed_error(&format!("collection dropped: {ns}")));
         let shown = i32::try_from(indexes).unwrap_or(i32::MAX);
         if shown > 0 {
             cx.reply.put("nIndexesWas", shown);
@@ -171,9 +171,9 @@ fn drop_views(cx: &mut Ctx<'_, '_>, named: &Namespace) -> Result<Outcome> {
             .store
             .writer(&cx.operation)
             .drop_collection(&ns)?;
-        cx.service.dropped(cx.operation.connection(), &ns);
+        cx.service.log_dropped(cx.operation.connection(), &ns);
         cx.service
-            .forget(&ns, &killed(&format!("collection dropped: {ns}")));
+            .forget(&ns, &killed_error(&format!("collection dropped: {ns}")));
         cx.operation.writes().checkpoint();
     }
     cx.reply
@@ -219,7 +219,7 @@ fn drop_all(cx: &Ctx<'_, '_>, dropped: &mut usize) -> Result<()> {
             .drop_collection(&ns)?;
         cx.service.audit_dropped(cx.operation.connection(), &ns);
         cx.service
-            .forget(&ns, &killed(&format!("database dropped: {}", cx.db)));
+            .forget(&ns, &killed_error(&format!("database dropped: {}", cx.db)));
         *dropped += 1;
         cx.operation.writes().checkpoint();
     }
@@ -233,7 +233,7 @@ fn drop_all(cx: &Ctx<'_, '_>, dropped: &mut usize) -> Result<()> {
 }
 
 fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let (from, to) = renamed(cx.value(), &cx.args)?;
+    let (from, to) = parse_names(cx.value(), &cx.args)?;
     let drop_target = drop_target(cx, &from, &to)?;
     for ns in [&from, &to] {
         if ns.is_system() && ns.coll() != "system.js" || ns.db() == "local" {
@@ -284,13 +284,13 @@ fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .writer(&cx.operation)
         .rename_collection(&from, &to, drop_target)?;
     cx.service
-        .renamed(cx.operation.connection(), &from, &to, drop_target);
+        .log_renamed(cx.operation.connection(), &from, &to, drop_target);
     if let Some(c) = cx.service.store.collection(&to)? {
         cx.service.ttl.track(&c);
     }
     for ns in [&from, &to] {
         cx.service
-            .forget(ns, &killed(&format!("collection renamed: {ns}")));
+            .forget(ns, &killed_error(&format!("collection renamed: {ns}")));
     }
     Ok(Outcome::Reply)
 }

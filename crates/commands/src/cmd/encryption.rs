@@ -44,7 +44,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 
 fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
-    let c = names::not_view(cx, &ns)?;
+    let c = names::find_non_view(cx, &ns)?;
     let options = c.options();
     let Some(encrypted) = options.doc().field("encryptedFields").as_doc() else {
         bail!(
@@ -63,7 +63,7 @@ fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn cleanup(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
-    let c = names::not_view(cx, &ns)?;
+    let c = names::find_non_view(cx, &ns)?;
     let options = c.options();
     let Some(encrypted) = options.doc().field("encryptedFields").as_doc() else {
         bail!(

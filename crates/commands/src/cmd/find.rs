@@ -141,7 +141,7 @@ fn by_id(
     if only.name != b"_id" || !simple {
         return Ok(false);
     }
-    let view = cx.given_view().cloned().unwrap_or_default();
+    let view = cx.fixed_view().cloned().unwrap_or_default();
     let mut cursor = cx.reply.doc("cursor");
     let mut batch = cursor.array("firstBatch");
     let mut found = false;

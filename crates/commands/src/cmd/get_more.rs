@@ -67,7 +67,10 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = format!("{}.{coll}", cx.db);
     let mut used = begin(cx, id, &ns)?;
     cx.reported.durable_reads(used.info.durable_reads);
-    used.info.command.iter().for_each(|c| cx.goes_on_with(c));
+    used.info
+        .command
+        .iter()
+        .for_each(|c| cx.note_opening_comment(c));
     // From here on, every path must park, suspend or close the cursor.
     let limit = match cx.args.int("batchSize") {
         Some(0) | None => BatchLimit::of(None),
@@ -119,7 +122,7 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let open = progress != Progress::Done;
     if !open {
         cx.service.cursors.close(id);
-    } else if !used.park(cx.service, id, count, cx.operation.left_us()) {
+    } else if !used.park(cx.service, id, count, cx.operation.remaining_us()) {
         // The cursor was killed after its last check: without an error, the client would take this
         // batch for the last one.
         drop(out);
@@ -207,7 +210,7 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<ActiveCursor> {
             awaits: Some(awaits),
         });
     }
-    if cx.service.access.enabled() {
+    if cx.service.access.is_enabled() {
         let owner = cx.service.cursors.owner(id);
         if owner.is_some_and(|(owner, _)| owner != cx.owner()) {
             bail!(
@@ -222,7 +225,7 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<ActiveCursor> {
         .service
         .cursors
         .take(id, ns, lsid, number, &cx.operation)?;
-    if let Err(e) = cx.service.state.failpoints.at_get_more() {
+    if let Err(e) = cx.service.state.failpoints.check_get_more() {
         cx.service.cursors.close(id);
         return Err(resumable(e, &info));
     }
@@ -282,7 +285,7 @@ fn may_kill(cx: &Ctx<'_, '_>, id: i64) -> Result<()> {
     if may {
         Ok(())
     } else {
-        Err(crate::access::refused(cx.db, cx.request.body))
+        Err(crate::access::unauthorized_error(cx.db, cx.request.body))
     }
 }
 
@@ -307,7 +310,7 @@ fn kill_cursors(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             }
         }
     }
-    if cx.service.access.enabled() {
+    if cx.service.access.is_enabled() {
         ids.iter().try_for_each(|id| may_kill(cx, *id))?;
     }
     let (killed, missing): (Vec<i64>, Vec<i64>) =

@@ -13,7 +13,7 @@ use crate::request::spec::{Privilege, flag};
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::uuid::new_uuid;
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
-use operation::{Progress, ended};
+use operation::{Progress, split_set_aside};
 use std::cell::Cell;
 use std::sync::Arc;
 use store::{CatalogWriter, Collection, Index, IndexBuild, ReadView, Transaction};
@@ -88,7 +88,7 @@ const PROGRESS_US: u64 = 10_000_000;
 fn count(c: &Collection) -> usize {
     let options = c.options();
     let default = match c.is_series() {
-        true => timeseries::shown_index(c).is_some(),
+        true => timeseries::listed_index(c).is_some(),
         false => !options.doc().contains("clusteredIndex"),
     };
     c.indexes().len() + usize::from(default)
@@ -302,7 +302,7 @@ fn build(
             break;
         }
         let name = spec.doc().field("name").as_str().unwrap_or("").to_owned();
-        let result = ended(build_one(cx, c, spec, made))?;
+        let result = split_set_aside(build_one(cx, c, spec, made))?;
         (made.began_us, made.done) = (None, made.done + 1);
         match result {
             Ok(true) => made.built.push(name),
@@ -369,13 +369,13 @@ fn build_one(
     let building = &mut made.building;
     let result = writer.create_index_with_progress(spec, &same, building, &on_progress, &go_on);
     cx.operation.set_progress(None);
-    let result = ended(result)?;
+    let result = split_set_aside(result)?;
     if let Some(began_us) = made.began_us
         && !matches!(&result, Ok(false))
     {
         let took_ms = signed(service.clock.monotonic_us().saturating_sub(began_us) / 1000);
         let told = result.as_ref().map(|_| ());
-        service.index_ended(
+        service.log_index_end(
             cx.operation.connection(),
             c.ns(),
             wanted.doc(),
@@ -416,13 +416,13 @@ fn resolve_collection(cx: &Ctx<'_, '_>) -> Result<Namespace> {
 
 fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::of_buckets(cx.service, resolve_collection(cx)?)?;
-    names::not_raw(cx, &ns)?;
+    names::refuse_raw(cx, &ns)?;
     let size = batch_size(cx)?;
     if system_views::is_there(cx.service, &ReadView::LATEST, &ns)? {
         let specs = vec![id_index(Doc::EMPTY)];
         return answer(cx, &ns, specs, size);
     }
-    let c = names::existing(cx, &ns).map_err(|_| {
+    let c = names::find_collection(cx, &ns).map_err(|_| {
         MongoError::new(
             code::NAMESPACE_NOT_FOUND,
             format!("ns does not exist: {ns}"),
@@ -450,14 +450,14 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         // MongoDB creates this collection without `_id_`.
         _ if ns.coll() == "system.profile" => {}
-        _ if names::is_timeseries(&c) => specs.extend(timeseries::shown_index(&c)),
+        _ if names::is_timeseries(&c) => specs.extend(timeseries::listed_index(&c)),
         _ => specs.push(id_index(options.doc())),
     }
     specs.extend(
         c.indexes()
             .iter()
             .filter(|i| i.is_ready())
-            .map(|i| index_spec::listed(i.spec())),
+            .map(|i| index_spec::listed_spec(i.spec())),
     );
     if cx.args.bool("includeIndexBuildInfo", false) {
         specs = specs.iter().map(|s| model::doc! { "spec": s }).collect();
@@ -486,9 +486,9 @@ fn answer(
 
 fn drop_indexes(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::of_buckets(cx.service, names::own(cx)?)?;
-    let c = names::not_view(cx, &ns)?;
+    let c = names::find_non_view(cx, &ns)?;
     let before = count(&c);
-    let chosen = chosen(&c, cx.args.value("index"))?;
+    let chosen = select_indexes(&c, cx.args.value("index"))?;
     let all = matches!(cx.args.value("index"), Value::String("*"));
     for index in &chosen {
         c.writer(&cx.operation).drop_index(index.name())?;
@@ -510,7 +510,7 @@ fn drop_indexes(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-fn chosen(c: &Collection, wanted: Value<'_>) -> Result<Vec<Arc<Index>>> {
+fn select_indexes(c: &Collection, wanted: Value<'_>) -> Result<Vec<Arc<Index>>> {
     let indexes = c.indexes();
     let of_id = match wanted {
         Value::Document(key) => index_spec::is_id_key(key),

@@ -16,13 +16,13 @@ use crate::request::spec::{Durability, LatencyKind, OpClass, Privilege};
 use crate::rules::document_id::{check_id, new_object_id};
 use crate::rules::validator::Validator;
 use crate::state::capped;
-use crate::state::service::replaced;
+use crate::state::service::is_collection_gone;
 use auth::{Action, Target};
 use model::bucket::{self, SeriesOptions};
 use model::{
     Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code,
 };
-use operation::ended;
+use operation::split_set_aside;
 use std::borrow::Cow;
 use std::sync::Arc;
 use store::{BucketView, Collection, CommitPos, InsertOutcome, ReadView, RetryImage};
@@ -127,15 +127,15 @@ fn insert_all(cx: &mut Ctx<'_, '_>, written: &mut InsertProgress) -> Result<()> 
     let mut done = InsertOutcome::default();
     let mut result = insert_into(cx, &coll, &docs, ordered, &ready.ids, &mut done);
     let none = written.ended == 0 && coll.inserts_at_once(&docs);
-    if replaced(&result) && none && cx.transaction.is_none() {
+    if is_collection_gone(&result) && none && cx.transaction.is_none() {
         let service = cx.service;
-        result = service.while_replaced(|| {
+        result = service.retry_replaced(|| {
             let coll = collection(cx, &ns)?;
             done = InsertOutcome::default();
             insert_into(cx, &coll, &docs, ordered, &ready.ids, &mut done)
         });
     }
-    match ended(result) {
+    match split_set_aside(result) {
         Ok(result) => result?,
         Err(again) => {
             written.add(done, &ready.positions, documents.len());
@@ -258,7 +258,7 @@ fn restore(
                 Some((_, e)) => Err(e),
             }
         });
-        match ended(inserted)? {
+        match split_set_aside(inserted)? {
             Ok(pos) => {
                 written.count += 1;
                 written.pos = written.pos.max(pos);

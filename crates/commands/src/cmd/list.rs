@@ -66,14 +66,16 @@ fn list_databases(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .rights()
         .allows(auth::Target::Cluster, &[auth::Action::ListDatabases]);
     let only = match cx.args.value("authorizedDatabases").as_bool() {
-        Some(false) if !all => return Err(crate::access::refused(cx.db, cx.request.body)),
+        Some(false) if !all => {
+            return Err(crate::access::unauthorized_error(cx.db, cx.request.body));
+        }
         Some(only) => only,
         None => !all,
     };
     let mut total = 0i64;
     let mut found = Vec::new();
     for db in cx.service.database_names()? {
-        if only && !cx.rights().any_in(&db) {
+        if only && !cx.rights().allows_any_in(&db) {
             continue;
         }
         let size = cx.service.database_bytes(&db)?;
@@ -112,7 +114,7 @@ fn needs_of_list_collections(asked: &RightsRequest<'_, '_>) -> Result<()> {
         auth::Target::Database(asked.db),
         &[auth::Action::ListCollections],
     );
-    asked.unless(all || lists_own(asked.args) && asked.rights.any_in(asked.db))
+    asked.unless(all || lists_own(asked.args) && asked.rights.allows_any_in(asked.db))
 }
 
 fn list_collections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -126,11 +128,11 @@ fn list_collections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut found = Vec::new();
     let only = lists_own(&cx.args);
     let all = cx.service.store.list_collections(cx.db)?;
-    let may_see_views = !only || cx.rights().any_on(cx.db, system_views::NAME);
+    let may_see_views = !only || cx.rights().allows_any_on(cx.db, system_views::NAME);
     let views = (may_see_views && system_views::is_among(&all))
         .then(|| system_views::entry(cx.db, name_only));
     for e in all {
-        if only && !cx.rights().any_on(cx.db, &e.name) {
+        if only && !cx.rights().allows_any_on(cx.db, &e.name) {
             continue;
         }
         let ns = Namespace::new(cx.db, &e.name)?;

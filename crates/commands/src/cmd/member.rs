@@ -191,7 +191,7 @@ fn commit_quorum(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     let ns = names::own(cx)?;
-    let c = names::existing(cx, &ns)?;
+    let c = names::find_collection(cx, &ns)?;
     let names = cx.args.array("indexNames").unwrap_or(model::Array::EMPTY);
     for (i, v) in names.iter().enumerate() {
         let Value::String(name) = v else {

@@ -64,7 +64,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         merge(cx, &from, "role")?;
     }
     cx.service.access.note_format(&cx.operation)?;
-    cx.service.access.changed();
+    cx.service.access.note_change();
     Ok(Outcome::Reply)
 }
 
@@ -111,7 +111,7 @@ fn merge(cx: &Ctx<'_, '_>, from: &Namespace, field: &str) -> Result<()> {
         ids.insert(id);
     }
     if drop {
-        for doc in kept.all(store)?.iter().filter(|d| wanted(d.doc())) {
+        for doc in kept.read_all(store)?.iter().filter(|d| wanted(d.doc())) {
             let id = doc.doc().field("_id").as_str().unwrap_or("");
             if !ids.contains(id) {
                 kept.change(store, id, &mut |_| Ok(None))?;

@@ -149,7 +149,7 @@ impl ModifyProgress {
             Err(e) if cx.ends_command(&e) => return Err(e),
             Err(e) => {
                 self.errors.push((i, e));
-                cx.statement_failed(ordered)
+                cx.note_statement_failure(ordered)
             }
         };
         self.ended += 1;
@@ -196,7 +196,7 @@ fn update_all(cx: &mut Ctx<'_, '_>, written: &mut ModifyProgress) -> Result<()> 
                 "update retry request is not compatible with previous write in the transaction of \
                     type: delete",
             )),
-            Some(effect) => Ok(WriteOutcome::before(effect)),
+            Some(effect) => Ok(WriteOutcome::repeat(effect)),
             None => {
                 let log = cx.retry.as_mut().map(|r| r.log(id, RetryImage::Fact));
                 let options = WriteOptions {
@@ -253,7 +253,7 @@ fn delete_all(cx: &mut Ctx<'_, '_>, written: &mut ModifyProgress) -> Result<()> 
         let id = ids.get(i..=i).unwrap_or_default();
         let result = single(&cx.retry, op.multi, "limit=0").and_then(|()| {
             match earlier_effect(&mut cx.retry, id) {
-                Some(effect) => Ok(WriteOutcome::before(effect)),
+                Some(effect) => Ok(WriteOutcome::repeat(effect)),
                 None => {
                     let log = cx.retry.as_mut().map(|r| r.log(id, RetryImage::Fact));
                     let options = WriteOptions {
@@ -309,7 +309,7 @@ impl Shape {
 /// # Errors
 /// 40606, 40608, 40609 for another kind of change than in the first attempt, 40611, 40612 for the
 /// other image.
-fn retried_result(a: &FindAndModifyArgs<'_>, effect: Effect) -> Result<Effect> {
+fn check_retried(a: &FindAndModifyArgs<'_>, effect: Effect) -> Result<Effect> {
     let (kind, fits) = match &effect {
         Effect::Removed(_) => ((40_606, "delete"), a.mods.is_none()),
         Effect::Made(_) => ((40_608, "insert"), a.mods.is_some() && a.upsert),
@@ -372,7 +372,7 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         )
     });
     let result = match (known, &a.mods) {
-        (Some(effect), _) => retried_result(&a, effect).map(WriteOutcome::before),
+        (Some(effect), _) => check_retried(&a, effect).map(WriteOutcome::repeat),
         (None, None) => {
             let op = DeleteOp {
                 filter: a.query,

@@ -59,7 +59,7 @@ fn current_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let now_ms = cx.now_ms();
     let owner = cx.owner();
     let mut out = cx.reply.array("inprog");
-    let own = cx.service.access.enabled() && cx.args.bool("$ownOps", false);
+    let own = cx.service.access.is_enabled() && cx.args.bool("$ownOps", false);
     for op in &list(cx.service, idle, own.then_some(&owner)) {
         if filter.matches(op.doc(), now_ms)? {
             out.push(op);
@@ -108,12 +108,12 @@ fn kill_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 continue;
             }
             found = true;
-            running.operation.kill(operation::interrupted());
+            running.operation.kill(operation::interrupted_error());
         }
     }
     // The reply does not reveal whether another user has such an operation.
     if !any && !found {
-        return Err(crate::access::refused(cx.db, cx.request.body));
+        return Err(crate::access::unauthorized_error(cx.db, cx.request.body));
     }
     cx.reply.put("info", "attempting to kill op");
     Ok(Outcome::Reply)

@@ -38,7 +38,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             return Err(e);
         }
         if before != part {
-            service.topology_changed();
+            service.count_topology_change();
             state.wake_all();
             replica_set::show(service)?;
         }

@@ -148,7 +148,7 @@ fn config(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     set_name(cx)?;
     let host = cx.conn.advertised_address(&cx.service.config);
     let id = cx.service.replica_set_id()?;
-    let config = replica_set::presented(cx.service, host, id);
+    let config = replica_set::presented_config(cx.service, host, id);
     cx.reply.put("config", &config);
     Ok(Outcome::Reply)
 }
@@ -176,7 +176,7 @@ fn reconfigure(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     };
     let host = cx.conn.advertised_address(&cx.service.config);
     let id = cx.service.replica_set_id()?;
-    let ours = replica_set::presented(cx.service, host, id);
+    let ours = replica_set::presented_config(cx.service, host, id);
     for (name, value) in wanted.iter().filter(|(name, _)| !VERSIONS.contains(name)) {
         let own = ours.doc().field(name);
         if compare(&value, &own).is_ne() {

@@ -223,7 +223,11 @@ static ROLE_EVENT: EventFields = EventFields {
 };
 
 /// A document with one field replaced in place, or appended.
-pub(crate) fn replaced(doc: Doc<'_>, field: &str, write: impl Fn(&mut DocWriter<'_>)) -> DocBuf {
+pub(crate) fn replace_field(
+    doc: Doc<'_>,
+    field: &str,
+    write: impl Fn(&mut DocWriter<'_>),
+) -> DocBuf {
     DocBuf::build(|w| {
         let mut written = false;
         for (name, value) in doc.iter() {
@@ -384,7 +388,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if !ROLES.add(&access.writer(&cx.operation), doc.doc())? {
         bail!(51_002, "Role \"{name}\" already exists");
     }
-    access.changed();
+    access.note_change();
     Ok(Outcome::Reply)
 }
 
@@ -397,7 +401,7 @@ fn edit(
     if !ROLES.change(&access.writer(&cx.operation), &name.id(), &mut change)? {
         return Err(not_found(name));
     }
-    access.changed();
+    access.note_change();
     Ok(Outcome::Reply)
 }
 
@@ -421,16 +425,16 @@ fn update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     edit(cx, &name, |old| {
         let mut new = old.to_buf();
         if let Some(p) = &change.privileges {
-            new = replaced(new.doc(), "privileges", |w| {
+            new = replace_field(new.doc(), "privileges", |w| {
                 write_privileges("privileges", p, w)
             });
         }
         if let Some(r) = &change.roles {
-            new = replaced(new.doc(), "roles", |w| write_roles("roles", r, w));
+            new = replace_field(new.doc(), "roles", |w| write_roles("roles", r, w));
         }
         if let Some(r) = &change.restrictions {
             let field = "authenticationRestrictions";
-            new = replaced(new.doc(), field, |w| r.write(field, w));
+            new = replace_field(new.doc(), field, |w| r.write(field, w));
         }
         Ok(Some(new))
     })
@@ -440,14 +444,14 @@ fn update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 fn forget(cx: &Ctx<'_, '_>, gone: &[RoleName]) -> Result<()> {
     let store = &cx.service.access.writer(&cx.operation);
     for kept in [USERS, ROLES] {
-        for doc in kept.all(store)? {
+        for doc in kept.read_all(store)? {
             if !roles_of(doc.doc())?.iter().any(|r| gone.contains(r)) {
                 continue;
             }
             let id = doc.doc().field("_id").as_str().unwrap_or("").to_owned();
             kept.change(store, &id, &mut |old| {
-                let roles = with(roles_of(old)?, gone, false);
-                Ok(Some(replaced(old, "roles", |w| {
+                let roles = edit_roles(roles_of(old)?, gone, false);
+                Ok(Some(replace_field(old, "roles", |w| {
                     write_roles("roles", &roles, w)
                 })))
             })?;
@@ -468,7 +472,7 @@ fn drop_one(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 fn drop_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let access = &cx.service.access;
     let mut gone = Vec::new();
-    for doc in ROLES.all(access.store())? {
+    for doc in ROLES.read_all(access.store())? {
         let d = doc.doc();
         if let (Some(name), Some(db)) = (d.field("role").as_str(), d.field("db").as_str())
             && db == cx.db
@@ -480,7 +484,7 @@ fn drop_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for name in &gone {
         ROLES.change(&access.writer(&cx.operation), &name.id(), &mut |_| Ok(None))?;
     }
-    access.changed();
+    access.note_change();
     cx.reply
         .put("n", i32::try_from(gone.len()).unwrap_or(i32::MAX));
     Ok(Outcome::Reply)
@@ -503,7 +507,7 @@ fn change_privileges(cx: &mut Ctx<'_, '_>, more: bool) -> Result<Outcome> {
             }
         }
         now.retain(|p| !p.actions.is_empty());
-        let new = replaced(old, "privileges", |w| {
+        let new = replace_field(old, "privileges", |w| {
             write_privileges("privileges", &now, w)
         });
         Ok(Some(new))
@@ -517,7 +521,11 @@ pub(crate) fn roles_of(doc: Doc<'_>) -> Result<Vec<RoleName>> {
 }
 
 /// A list of roles with some roles added or removed.
-pub(crate) fn with(mut roles: Vec<RoleName>, given: &[RoleName], more: bool) -> Vec<RoleName> {
+pub(crate) fn edit_roles(
+    mut roles: Vec<RoleName>,
+    given: &[RoleName],
+    more: bool,
+) -> Vec<RoleName> {
     roles.retain(|r| more || !given.contains(r));
     for role in given.iter().filter(|_| more) {
         if !roles.contains(role) {
@@ -539,8 +547,8 @@ fn change_roles(cx: &mut Ctx<'_, '_>, more: bool) -> Result<Outcome> {
         check_circle(cx, &name, &given)?;
     }
     edit(cx, &name, |old| {
-        let roles = with(roles_of(old)?, &given, more);
-        Ok(Some(replaced(old, "roles", |w| {
+        let roles = edit_roles(roles_of(old)?, &given, more);
+        Ok(Some(replace_field(old, "roles", |w| {
             write_roles("roles", &roles, w)
         })))
     })

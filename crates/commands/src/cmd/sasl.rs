@@ -1,8 +1,8 @@
 //! `saslStart`, `saslContinue`, `authenticate`, `logout`.
 
 use crate::access::{
-    Login, LoginMethod, Moment, expects_token, failed, plain_start, rounds, sasl_continue,
-    sasl_start, token_continue, token_start, x509,
+    Login, LoginMethod, Moment, authentication_error, expects_token, plain_start, rounds,
+    sasl_continue, sasl_start, token_continue, token_start, x509,
 };
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -63,7 +63,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         |cx| {
             cx.service
-                .logged_out(&cx.conn.info, "the client has logged out");
+                .log_logout(&cx.conn.info, "the client has logged out");
             cx.conn.identity.log_out();
             cx.conn.show_user();
             Ok(Outcome::Reply)
@@ -100,7 +100,7 @@ pub(super) fn report_login(cx: &mut Ctx<'_, '_>, result: std::result::Result<(),
     // The audit event names the user who has just logged in.
     cx.conn.show_user();
     let attempt = cx.conn.identity.take_attempt();
-    cx.service.authenticated(&cx.conn.info, attempt, result);
+    cx.service.log_login(&cx.conn.info, attempt, result);
 }
 
 /// Logs an attempt that has ended with this step.
@@ -108,7 +108,7 @@ fn tell_end(cx: &mut Ctx<'_, '_>, login: &Result<Login>) {
     match login {
         Ok(Login::Wait(_)) => {}
         // Logged now instead of with the delayed answer, in case the client does not wait for it.
-        Ok(Login::Failed(_)) => report_login(cx, Err(&failed())),
+        Ok(Login::Failed(_)) => report_login(cx, Err(&authentication_error())),
         ended => report_login(cx, ended.as_ref().map(|_| ())),
     }
 }
@@ -123,7 +123,9 @@ fn outcome(cx: &mut Ctx<'_, '_>, login: Login) -> Result<Outcome> {
         Login::More(answer) => reply(cx, false, &answer),
         Login::Done(answer) => reply(cx, true, &answer),
         Login::Wait(until_us) => wait(until_us),
-        Login::Failed(at_us) if at_us <= cx.service.clock.monotonic_us() => return Err(failed()),
+        Login::Failed(at_us) if at_us <= cx.service.clock.monotonic_us() => {
+            return Err(authentication_error());
+        }
         Login::Failed(at_us) => {
             cx.conn.identity.keep_waiting();
             wait(at_us)
@@ -133,8 +135,8 @@ fn outcome(cx: &mut Ctx<'_, '_>, login: Login) -> Result<Outcome> {
 
 /// Ends an attempt whose answer was delayed.
 fn end_failed(cx: &mut Ctx<'_, '_>) -> Result<()> {
-    if cx.conn.identity.take_failed() && cx.request.waited {
-        return Err(failed());
+    if cx.conn.identity.take_delayed_answer() && cx.request.waited {
+        return Err(authentication_error());
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::context::command::Command;
 use crate::context::ctx::Ctx;
 use crate::ddl::names;
 use crate::read::listing::Listing;
-use crate::read::search::{is_named, list as described, refused};
+use crate::read::search::{is_named, list as described, no_search_error};
 use crate::request::Outcome;
 use crate::request::args::{Kind, arg, wrong_type};
 use crate::request::spec::{Privilege, flag};
@@ -69,7 +69,7 @@ fn namespace(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     let ns = names::own(cx)?;
     match cx.service.has_search() {
         true => Ok(ns),
-        false => Err(refused()),
+        false => Err(no_search_error()),
     }
 }
 
@@ -137,7 +137,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         for d in &new {
             let twice = list
                 .iter()
-                .any(|old| SearchDefinition::stored(old).name() == d.name());
+                .any(|old| SearchDefinition::from_stored(old).name() == d.name());
             if twice {
                 bail!(
                     code::INDEX_ALREADY_EXISTS,
@@ -188,7 +188,7 @@ fn change(
     c.writer(&cx.operation).alter_search_indexes(|list| {
         let found = list
             .iter()
-            .position(|d| is_named(&SearchDefinition::stored(d), id, name));
+            .position(|d| is_named(&SearchDefinition::from_stored(d), id, name));
         let Some(at) = found else {
             bail!(
                 code::INDEX_NOT_FOUND,
@@ -196,7 +196,7 @@ fn change(
                 id.or(name).unwrap_or_default()
             );
         };
-        let old = SearchDefinition::stored(&list.remove(at));
+        let old = SearchDefinition::from_stored(&list.remove(at));
         if let Some(new) = f(&old)? {
             list.insert(at, new.into_stored());
         }
@@ -218,7 +218,7 @@ fn update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let spec = spec.as_doc().unwrap_or(Doc::EMPTY);
     let now = cx.now_ms();
     change(cx, &ns, &|old| {
-        let new = old.updated(now, spec);
+        let new = old.with_spec(now, spec);
         new.parse()?;
         Ok(Some(new))
     })?;

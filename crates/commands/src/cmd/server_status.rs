@@ -189,7 +189,7 @@ fn connections(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let max = i32::try_from(s.config.connections_max).unwrap_or(i32::MAX);
     doc_fields!(w;
         "current": current, "available": max.saturating_sub(current),
-            "totalCreated": s.connections.created()
+            "totalCreated": s.connections.created_count()
     );
     if let Some(network) = s.state.network.get() {
         w.put("rejected", signed(network().rejected_connections));
@@ -268,7 +268,7 @@ fn op_latencies(s: &Facts<'_>, w: &mut DocWriter<'_>) {
         rows.for_each(|row| all.add(&row.latency.counts()));
         write_latency(&all, s.histograms, &mut w.doc(name));
     }
-    let transactions = s.state.transactions.lasted().counts();
+    let transactions = s.state.transactions.open_times().counts();
     write_latency(&transactions, s.histograms, &mut w.doc("transactions"));
 }
 
@@ -323,9 +323,9 @@ fn transactions(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let counts = &s.state.transactions;
     for (name, count) in [
         ("currentOpen", counts.open()),
-        ("totalAborted", counts.aborted()),
-        ("totalCommitted", counts.committed()),
-        ("totalStarted", counts.started()),
+        ("totalAborted", counts.aborted_count()),
+        ("totalCommitted", counts.committed_count()),
+        ("totalStarted", counts.started_count()),
         ("totalPrepared", 0),
         ("totalPreparedThenCommitted", 0),
         ("totalPreparedThenAborted", 0),
@@ -496,7 +496,7 @@ fn metrics(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     for row in rows {
         commands
             .doc(row.command.name)
-            .put("failed", row.failed())
+            .put("failed", row.failure_count())
             .put("total", row.total());
     }
     drop(commands);

@@ -151,12 +151,12 @@ fn unless_own(asked: &RightsRequest<'_, '_>, own: bool) -> Result<()> {
 /// The sessions in an array, which have to belong to this connection's user.
 ///
 /// # Errors
-/// Those of [`listed`]; 13 Unauthorized for the `uid` of another user.
-fn own_listed<'a>(cx: &Ctx<'a, '_>) -> Result<Vec<ListedSession<'a>>> {
+/// Those of [`listed_spec`]; 13 Unauthorized for the `uid` of another user.
+fn parse_own_sessions<'a>(cx: &Ctx<'a, '_>) -> Result<Vec<ListedSession<'a>>> {
     let all = parse_sessions(cx.command.name, cx.value())?;
     let owner = cx.owner();
     let foreign = |s: &ListedSession<'_>| s.uid.is_some_and(|uid| *uid != owner[..]);
-    if cx.service.access.enabled() && all.iter().any(foreign) {
+    if cx.service.access.is_enabled() && all.iter().any(foreign) {
         bail!(
             code::UNAUTHORIZED,
             "{} takes no uid of another user in a session",
@@ -167,7 +167,7 @@ fn own_listed<'a>(cx: &Ctx<'a, '_>) -> Result<Vec<ListedSession<'a>>> {
 }
 
 fn end(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    for session in own_listed(cx)? {
+    for session in parse_own_sessions(cx)? {
         if is_meant(cx, &session) {
             cx.service.end_session(&session.id);
         }
@@ -182,12 +182,12 @@ fn is_meant(cx: &Ctx<'_, '_>, session: &ListedSession<'_>) -> bool {
         .uid
         .map(<[u8]>::to_vec)
         .unwrap_or_else(|| cx.owner().to_vec());
-    !cx.service.access.enabled() || owner.is_some_and(|o| o[..] == wanted[..])
+    !cx.service.access.is_enabled() || owner.is_some_and(|o| o[..] == wanted[..])
 }
 
 fn refresh(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let (owner, now) = (cx.owner(), cx.now_ms());
-    for session in own_listed(cx)? {
+    for session in parse_own_sessions(cx)? {
         cx.service.state.sessions.touch(session.id, owner, now)?;
     }
     Ok(Outcome::Reply)
@@ -205,7 +205,7 @@ fn needs_of_kill(asked: &RightsRequest<'_, '_>) -> Result<()> {
 fn kill(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let all = parse_sessions("killSessions", cx.value())?;
     if all.is_empty() {
-        let owner = cx.service.access.enabled().then(|| cx.owner());
+        let owner = cx.service.access.is_enabled().then(|| cx.owner());
         kill_every(cx, owner);
     }
     for session in all.iter().filter(|s| is_meant(cx, s)) {

@@ -22,7 +22,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let here = cx.conn.identity.is_local();
-    if !cx.service.access.enabled() && !here {
+    if !cx.service.access.is_enabled() && !here {
         bail!(
             code::UNAUTHORIZED,
             "shutdown must run from localhost when running db without auth"

@@ -53,7 +53,7 @@ fn commit(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         &cx.service.state.transactions,
     )?;
     for c in &made {
-        cx.service.created(cx.operation.connection(), c);
+        cx.service.log_created(cx.operation.connection(), c);
         cx.service.ttl.track(c);
     }
     cx.reported.own_write(pos);

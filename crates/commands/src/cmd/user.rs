@@ -4,8 +4,8 @@
 use crate::access::{USERS, rounds};
 use crate::cmd::audit::{EventFields, audited};
 use crate::cmd::role::{
-    check_roles, listed_roles, needs_of_grant, needs_of_restrictions, needs_of_revoke,
-    needs_of_roles, replaced, roles_of, some_roles, with, write_roles,
+    check_roles, edit_roles, listed_roles, needs_of_grant, needs_of_restrictions, needs_of_revoke,
+    needs_of_roles, replace_field, roles_of, some_roles, write_roles,
 };
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
@@ -276,7 +276,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if !USERS.add(&access.writer(&cx.operation), doc.doc())? {
         bail!(51_003, "User \"{name}\" already exists");
     }
-    access.changed();
+    access.note_change();
     Ok(Outcome::Reply)
 }
 
@@ -306,26 +306,26 @@ fn update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let change = |old: Doc<'_>| -> Result<Option<DocBuf>> {
         let mut new = old.to_buf();
         if let Some(kept) = &kept {
-            new = replaced(new.doc(), "credentials", |w| {
+            new = replace_field(new.doc(), "credentials", |w| {
                 w.put("credentials", kept);
             });
         } else if let Some(wanted) = &wanted {
             let fewer = fewer_credentials(old, wanted)?;
-            new = replaced(new.doc(), "credentials", |w| {
+            new = replace_field(new.doc(), "credentials", |w| {
                 w.put("credentials", &fewer);
             });
         }
         if !custom.is_missing() {
-            new = replaced(new.doc(), "customData", |w| {
+            new = replace_field(new.doc(), "customData", |w| {
                 w.put("customData", custom);
             });
         }
         if let Some(roles) = &roles {
-            new = replaced(new.doc(), "roles", |w| write_roles("roles", roles, w));
+            new = replace_field(new.doc(), "roles", |w| write_roles("roles", roles, w));
         }
         if let Some(r) = &restrictions {
             let field = "authenticationRestrictions";
-            new = replaced(new.doc(), field, |w| r.write(field, w));
+            new = replace_field(new.doc(), field, |w| r.write(field, w));
         }
         Ok(Some(new))
     };
@@ -360,7 +360,7 @@ fn edit(
     if !USERS.change(&access.writer(&cx.operation), &name.id(), &mut change)? {
         return Err(not_found(name));
     }
-    access.changed();
+    access.note_change();
     Ok(Outcome::Reply)
 }
 
@@ -372,7 +372,7 @@ fn drop_one(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 fn drop_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let access = &cx.service.access;
     let mut n = 0i32;
-    for doc in USERS.all(access.store())? {
+    for doc in USERS.read_all(access.store())? {
         let (db, id) = (doc.doc().field("db"), doc.doc().field("_id"));
         if db.as_str() == Some(cx.db)
             && USERS.change(
@@ -384,7 +384,7 @@ fn drop_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             n += 1;
         }
     }
-    access.changed();
+    access.note_change();
     cx.reply.put("n", n);
     Ok(Outcome::Reply)
 }
@@ -397,8 +397,8 @@ fn change_roles(cx: &mut Ctx<'_, '_>, more: bool) -> Result<Outcome> {
     }
     check_roles(cx, &given)?;
     edit(cx, &name, |old| {
-        let roles = with(roles_of(old)?, &given, more);
-        let new = replaced(old, "roles", |w| write_roles("roles", &roles, w));
+        let roles = edit_roles(roles_of(old)?, &given, more);
+        let new = replace_field(old, "roles", |w| write_roles("roles", &roles, w));
         Ok(Some(new))
     })
 }

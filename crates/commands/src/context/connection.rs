@@ -112,13 +112,13 @@ impl Connection {
 
 impl Connection {
     /// What the current operation has read, or the last one when none runs.
-    pub fn examined(&self) -> ReadTotals {
-        self.operation.reads().examined()
+    pub fn read_totals(&self) -> ReadTotals {
+        self.operation.reads().read_totals()
     }
 
     /// Sets the state that the next operations outside of transactions read; `None` lets their read
     /// concern decide.
-    pub(crate) fn reads_at(&mut self, view: Option<ReadView>) {
+    pub(crate) fn set_view(&mut self, view: Option<ReadView>) {
         self.view = view;
     }
 
@@ -136,8 +136,8 @@ impl Connection {
     }
 
     /// Notes the address of this server that the client connected to.
-    pub fn came_in_at(&mut self, server: Option<IpAddr>) {
-        self.identity.came_in_at(server);
+    pub fn set_server_address(&mut self, server: Option<IpAddr>) {
+        self.identity.set_server_address(server);
         if let Some(ip) = server {
             // The cell is set once, when the client connects.
             let _ = self.info.local.set(ip);
@@ -145,7 +145,7 @@ impl Connection {
     }
 
     /// Notes the name, `host:port`, under which the client reaches this server.
-    pub fn reached_as(&mut self, name: String) {
+    pub fn set_server_name(&mut self, name: String) {
         self.reached_as = Some(name);
     }
 

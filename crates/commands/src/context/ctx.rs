@@ -89,7 +89,7 @@ impl<'a> Ctx<'a, '_> {
         }
     }
     /// Notes, for the profile, the comment of the command that opened the cursor.
-    pub fn goes_on_with(&self, opened_by: &DocBuf) {
+    pub fn note_opening_comment(&self, opened_by: &DocBuf) {
         let comment = opened_by.doc().field("comment");
         let is_wanted = !comment.is_missing() && self.generic.comment.is_missing();
         if let (true, Some(op)) = (is_wanted, self.conn.info.op.lock().as_mut()) {
@@ -160,12 +160,12 @@ impl<'a> Ctx<'a, '_> {
     }
     /// The state that this command reads independently of its read concern: that of its
     /// transaction, or the one its connection was given.
-    pub(crate) fn given_view(&self) -> Option<&ReadView> {
+    pub(crate) fn fixed_view(&self) -> Option<&ReadView> {
         let of_transaction = self.transaction.as_ref().map(|t| t.view());
         of_transaction.or(self.conn.view.as_ref())
     }
     fn take_view(&self) -> Result<(ReadView, Option<Timestamp>)> {
-        if let Some(view) = self.given_view() {
+        if let Some(view) = self.fixed_view() {
             return Ok((view.clone(), None));
         }
         let Some(concern) = self
@@ -201,7 +201,7 @@ impl<'a> Ctx<'a, '_> {
     ///
     /// # Output
     /// False when the next statement must not run.
-    pub fn statement_failed(&mut self, ordered: bool) -> bool {
+    pub fn note_statement_failure(&mut self, ordered: bool) -> bool {
         self.failed |= self.transaction.is_some();
         !ordered && !self.failed
     }

@@ -4,7 +4,7 @@
 
 use super::reported::ReplyState;
 use model::{Result, Timestamp};
-use operation::{OpaqueValue, ended};
+use operation::{OpaqueValue, split_set_aside};
 use std::any::Any;
 use std::cell::OnceCell;
 
@@ -55,7 +55,7 @@ impl Progress {
         done: T,
         result: Result<R>,
     ) -> Result<(T, R)> {
-        match ended(result) {
+        match split_set_aside(result) {
             Ok(result) => result.map(|value| (done, value)),
             Err(again) => {
                 self.done = Some(Box::new(done));

@@ -68,7 +68,7 @@ pub(crate) fn delete(
         };
         let modified = t.modify(&key, decide, log.as_mut())?;
         if by_id.is_some() {
-            t.found_by_id(found);
+            t.count_id_search(found);
         }
         if let ModifyOutcome::Deleted(pos) = modified {
             return Ok(WriteOutcome {
@@ -172,7 +172,12 @@ impl UpdateSpec {
     ///
     /// # Errors
     /// Those of the update's operators.
-    pub(crate) fn would_change(&self, filter: &Filter, env: &Env, doc: Doc<'_>) -> Result<bool> {
+    pub(crate) fn changes_document(
+        &self,
+        filter: &Filter,
+        env: &Env,
+        doc: Doc<'_>,
+    ) -> Result<bool> {
         let arena = Bump::new();
         let position = filter.matches_with_position(doc, &arena, env)?.1;
         let cx = UpdateCx {
@@ -252,7 +257,7 @@ pub(crate) fn update(
             t.env.check_interrupt()?;
             let found = change(t, changer, &key, keep, &mut done, log.as_mut())?;
             if by_id.is_some() {
-                t.found_by_id(found);
+                t.count_id_search(found);
             }
             if by_id.is_some() || done.matched > 0 {
                 break;

@@ -17,7 +17,7 @@ pub(crate) struct WriteOutcome {
 
 impl WriteOutcome {
     /// The outcome of an earlier attempt of the same statement.
-    pub(crate) fn before(effect: Effect) -> WriteOutcome {
+    pub(crate) fn repeat(effect: Effect) -> WriteOutcome {
         let one = WriteOutcome {
             matched: 1,
             ..WriteOutcome::default()

@@ -6,7 +6,7 @@ use super::done::WriteOutcome;
 use crate::read::StoreHost;
 use crate::state::service::Service;
 use model::{Doc, MongoError, Result, Value, bail, code};
-use operation::{Operation, ended};
+use operation::{Operation, split_set_aside};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter, drain};
@@ -125,7 +125,7 @@ impl Selector<'_> {
     }
 
     /// Notes that a document was searched by the key of [`Self::key_by_id`].
-    pub(super) fn found_by_id(&self, found: bool) {
+    pub(super) fn count_id_search(&self, found: bool) {
         if let Some(operation) = &self.env.operation {
             operation.reads().add_by_id_to_write(found);
         }
@@ -164,7 +164,7 @@ impl Selector<'_> {
         work: &mut KeyProcessor<'_>,
     ) -> Result<WriteOutcome> {
         if self.transaction.is_some() {
-            return self.all_at_once(work);
+            return self.process_all(work);
         }
         let mut at = match middle.take() {
             Some(at) if at.found.is_of(self.coll) => at,
@@ -181,7 +181,7 @@ impl Selector<'_> {
                 Ok(at)
             })?,
         };
-        match ended(self.go_on(&mut at, work)) {
+        match split_set_aside(self.go_on(&mut at, work)) {
             Ok(result) => result.map(|()| at.done),
             Err(again) => {
                 *middle = Some(at);
@@ -208,7 +208,7 @@ impl Selector<'_> {
     /// As [`Selector::each_batch`], but finds all keys before it processes the first one: a
     /// transaction sees its own writes, so a scan would meet a document again that has moved
     /// forward.
-    fn all_at_once(&self, work: &mut KeyProcessor<'_>) -> Result<WriteOutcome> {
+    fn process_all(&self, work: &mut KeyProcessor<'_>) -> Result<WriteOutcome> {
         let mut all: Vec<Vec<u8>> = Vec::new();
         self.with_plan(|plan| {
             all.clear();

@@ -14,7 +14,7 @@ use crate::ddl::collection::collection;
 use crate::ddl::timeseries::Series;
 use crate::rules::validator::Validator;
 use crate::state::plan_filters::ShapeParts;
-use crate::state::service::{Service, replaced};
+use crate::state::service::{Service, is_collection_gone};
 use model::{Doc, Namespace, Result, Value, bail, code};
 use operation::Operation;
 use operators::Env;
@@ -102,10 +102,10 @@ pub(crate) fn one_update(
 ) -> Result<WriteOutcome> {
     let done = update_once(service, env, ns, op, options.reborrow());
     // A failed change of one document has changed nothing.
-    if op.multi || !replaced(&done) {
+    if op.multi || !is_collection_gone(&done) {
         return done;
     }
-    service.while_replaced(|| update_once(service, env, ns, op, options.reborrow()))
+    service.retry_replaced(|| update_once(service, env, ns, op, options.reborrow()))
 }
 
 fn update_once(
@@ -213,10 +213,10 @@ pub(crate) fn one_delete(
     mut options: WriteOptions<'_>,
 ) -> Result<WriteOutcome> {
     let done = delete_once(service, env, ns, op, sort, options.reborrow());
-    if op.multi || !replaced(&done) {
+    if op.multi || !is_collection_gone(&done) {
         return done;
     }
-    service.while_replaced(|| delete_once(service, env, ns, op, sort, options.reborrow()))
+    service.retry_replaced(|| delete_once(service, env, ns, op, sort, options.reborrow()))
 }
 
 fn delete_once(

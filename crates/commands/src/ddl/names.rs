@@ -26,7 +26,7 @@ const BUCKETS: &str = "system.buckets.";
 /// 73 InvalidNamespace; 20 IllegalOperation for a time series with `rawData`.
 pub(crate) fn own(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     let ns = read_namespace(cx)?;
-    not_raw(cx, &ns)?;
+    refuse_raw(cx, &ns)?;
     Ok(ns)
 }
 
@@ -47,7 +47,7 @@ fn read_namespace(cx: &Ctx<'_, '_>) -> Result<Namespace> {
 ///
 /// # Errors
 /// 20 IllegalOperation for a time series.
-pub(crate) fn not_raw(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<()> {
+pub(crate) fn refuse_raw(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<()> {
     if cx.generic.raw_data && raw(cx, ns.clone())? != *ns {
         bail!(
             code::ILLEGAL_OPERATION,
@@ -100,7 +100,7 @@ pub(crate) fn not_found(ns: &Namespace) -> MongoError {
 ///
 /// # Errors
 /// 26 NamespaceNotFound.
-pub(crate) fn existing(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
+pub(crate) fn find_collection(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
     cx.service
         .store
         .collection(ns)?
@@ -111,8 +111,8 @@ pub(crate) fn existing(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collectio
 ///
 /// # Errors
 /// 26 NamespaceNotFound, 166 CommandNotSupportedOnView.
-pub(crate) fn not_view(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
-    let c = existing(cx, ns)?;
+pub(crate) fn find_non_view(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
+    let c = find_collection(cx, ns)?;
     if c.is_view() {
         bail!(
             code::COMMAND_NOT_SUPPORTED_ON_VIEW,

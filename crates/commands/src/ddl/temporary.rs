@@ -24,7 +24,7 @@ pub(crate) struct TemporaryCollection {
 
 fn record(service: &Service, change: impl FnOnce(&mut Vec<String>)) -> Result<()> {
     let _one = SETTING_LOCK.lock();
-    let mut names = recorded(service)?;
+    let mut names = read_names(service)?;
     change(&mut names);
     let row = DocBuf::build(|w| {
         let mut list = w.array("names");
@@ -35,7 +35,7 @@ fn record(service: &Service, change: impl FnOnce(&mut Vec<String>)) -> Result<()
     service.store.set_setting(SETTING, &row)
 }
 
-fn recorded(service: &Service) -> Result<Vec<String>> {
+fn read_names(service: &Service) -> Result<Vec<String>> {
     let row = service.store.setting(SETTING)?.unwrap_or_default();
     let names = row
         .doc()
@@ -116,7 +116,7 @@ impl Drop for TemporaryCollection {
 /// # Errors
 /// Engine failures.
 pub(crate) fn sweep(service: &Service) -> Result<()> {
-    let names = recorded(service)?;
+    let names = read_names(service)?;
     if names.is_empty() {
         return Ok(());
     }

@@ -210,7 +210,7 @@ pub(crate) fn add_own_index(c: Writer<'_>) -> Result<()> {
 }
 
 /// The index for listings of an old collection, in which it is not stored as an index.
-pub(crate) fn shown_index(c: &Collection) -> Option<DocBuf> {
+pub(crate) fn listed_index(c: &Collection) -> Option<DocBuf> {
     let own = own_index(c.options().doc())?;
     let name = own.doc().field("name").as_str().map(str::to_owned);
     let there = c

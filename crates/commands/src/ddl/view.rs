@@ -45,7 +45,7 @@ pub(crate) fn check_pipeline(
     env.profile = cx.service.config.profile;
     // Whether a cluster time exists is checked when the view is read.
     env.cluster_time = Some(cx.service.operation_time());
-    let given = given_stages(pipeline);
+    let given = write_stages(pipeline);
     let stages = given.doc().field("p").as_array().unwrap_or(Array::EMPTY);
     let options = ParseOptions {
         inside: PipelineContext::View,
@@ -55,7 +55,7 @@ pub(crate) fn check_pipeline(
 }
 
 /// The stages of a view in the array `p`, without null elements.
-pub(crate) fn given_stages(pipeline: Array<'_>) -> DocBuf {
+pub(crate) fn write_stages(pipeline: Array<'_>) -> DocBuf {
     DocBuf::build(|w| {
         let mut out = w.array("p");
         for stage in pipeline.iter().filter(|s| !s.is_nullish()) {
@@ -131,7 +131,7 @@ fn involved(view: &Namespace, definition: Doc<'_>) -> Vec<Namespace> {
         return Vec::new();
     };
     let pipeline = definition.field("pipeline").as_array();
-    let given = given_stages(pipeline.unwrap_or(Array::EMPTY));
+    let given = write_stages(pipeline.unwrap_or(Array::EMPTY));
     let stages = given.doc().field("p").as_array().unwrap_or(Array::EMPTY);
     let options = query::stages::collection_options(source.clone());
     let needs = pipeline_needs(stages, &options);

@@ -72,7 +72,7 @@ pub(super) fn renew_users(
     let names_users = writes && database(request).is_ok_and(|db| names_system(request, db));
     // `$out` and `$merge` may have written to any collection.
     if names_users || (!writes && wrote) {
-        service.access.changed();
+        service.access.note_change();
     }
     if names_users && done && service.state.audit.is_on() {
         tell_direct_change(service, &conn.operation, request, command);

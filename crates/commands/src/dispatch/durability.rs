@@ -22,7 +22,7 @@ fn acknowledged_by_journal(cx: &Ctx<'_, '_>) -> bool {
 
 /// The position that must be durable before the reply may be sent; `None` if there is none. To be
 /// called after the command has run.
-pub(super) fn due(cx: &Ctx<'_, '_>, failed: bool) -> Option<CommitPos> {
+pub(super) fn required_position(cx: &Ctx<'_, '_>, failed: bool) -> Option<CommitPos> {
     if cx.transaction.is_some() {
         // A statement of a transaction promises nothing before the commit.
         return None;
@@ -75,7 +75,7 @@ pub(super) fn concern_error(cx: &Ctx<'_, '_>) -> Option<DocBuf> {
         let (origin, concern) = if wc.is_default {
             (
                 "customDefault",
-                defaults.as_ref().and_then(|d| d.write_given()),
+                defaults.as_ref().and_then(|d| d.write_concern()),
             )
         } else {
             (

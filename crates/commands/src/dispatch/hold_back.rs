@@ -38,7 +38,7 @@ fn passes_block(service: &Service, conn: &Connection, generic: &Generic<'_>) -> 
             "Client is not properly authorized to propagate mayBypassWriteBlocking"
         ),
         Some(yes) => Ok(yes),
-        None => Ok(access.enabled() && may(Action::BypassWriteBlockingMode)),
+        None => Ok(access.is_enabled() && may(Action::BypassWriteBlockingMode)),
     }
 }
 
@@ -75,7 +75,7 @@ pub(super) fn hold_back(
     if locked && (command.is(flag::WRITE) || stores(request.body)) {
         // The wait can end like every other: by its time limit, by `killOp`.
         conn.operation.check()?;
-        let left_us = conn.operation.left_us().unwrap_or(UNLOCK_POLL_US);
+        let left_us = conn.operation.remaining_us().unwrap_or(UNLOCK_POLL_US);
         let until_us = now_us().saturating_add(left_us.min(UNLOCK_POLL_US));
         return Ok(Admission::End(Outcome::Wait {
             until_us,
@@ -123,7 +123,7 @@ fn failure(
     if let Some(f) = conn.failing.take() {
         return Ok(Some(f));
     }
-    if !service.state.failpoints.armed() {
+    if !service.state.failpoints.is_armed() {
         return Ok(None);
     }
     service

@@ -146,7 +146,7 @@ impl Dispatcher {
             validate(request)?;
         }
         // The reply of the previous request may not have been sent yet.
-        self.released(conn);
+        self.release_reply(conn);
         let (row, run) = self.find(request.body)?;
         conn.is_secret = self.commands.is_secret(row.command, request.body);
         let set_aside = conn.set_aside.take();
@@ -165,7 +165,7 @@ impl Dispatcher {
         } else {
             conn.queued_us = None;
             counters.begin(row.command.class);
-            row.began();
+            row.count_begin();
         }
         // The command must not see a wait that a fail point has caused.
         let request = &Request {
@@ -188,7 +188,7 @@ impl Dispatcher {
             return result;
         }
         if result.is_err() {
-            row.ended_badly();
+            row.count_failure();
             // The progress may hold a lock.
             conn.progress = Progress::default();
         }
@@ -220,8 +220,8 @@ impl Dispatcher {
     /// Ends an operation whose reply had to wait for the journal, once the reply may be sent or the
     /// client has disconnected: writes it to the log and to the profile if required. Costs one
     /// check when there is no such operation.
-    pub fn released(&self, conn: &mut Connection) {
-        observe::released(&self.service, conn, |name| self.row(name));
+    pub fn release_reply(&self, conn: &mut Connection) {
+        observe::release_reply(&self.service, conn, |name| self.row(name));
     }
 
     /// A command by its name.
@@ -344,7 +344,7 @@ impl Dispatcher {
         generic: &Generic<'_>,
     ) -> Result<()> {
         let access = &self.service.access;
-        if access.enabled() {
+        if access.is_enabled() {
             let identity = &conn.identity;
             if !command.is(flag::NO_AUTH) && identity.has_ended(|| self.service.clock.now_ms()) {
                 return Err(authorize::needs_login_again(command));
@@ -363,7 +363,7 @@ impl Dispatcher {
         }
         if let Some(lsid) = generic.lsid {
             let (owner, now) = (conn.identity.digest(access), self.service.clock.now_ms());
-            if access.enabled() && lsid.uid.is_some_and(|uid| uid != owner) {
+            if access.is_enabled() && lsid.uid.is_some_and(|uid| uid != owner) {
                 bail!(
                     code::UNAUTHORIZED,
                     "lsid.uid is not the user of this connection: a session is its own user's"
@@ -372,7 +372,7 @@ impl Dispatcher {
             self.service.state.sessions.touch(lsid.id, owner, now)?;
         }
         if let Some(time) = generic.cluster_time {
-            self.service.hear_of(time);
+            self.service.follow_cluster_time(time);
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use crate::state::counters::Documents;
 use crate::state::operations::kind;
 use crate::state::service::Service;
 use crate::uuid::new_uuid;
-use logs::{Entry, component, id, redacted};
+use logs::{Entry, component, id, redact_document};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, doc};
 use operation::Operation;
 use operation::ReadTotals;
@@ -70,7 +70,7 @@ impl FinishedOperation<'_> {
                 .lock_waited_us
                 .fetch_add(waited_us, Relaxed);
         }
-        self.count_documents(&service.counters.documents, scanned, conn.examined());
+        self.count_documents(&service.counters.documents, scanned, conn.read_totals());
         let is_shown = !conn.is_secret;
         if awaited && is_shown {
             let seen = self.collect_stats(conn, took_us);
@@ -87,7 +87,7 @@ impl FinishedOperation<'_> {
 
     fn collect_stats(&self, conn: &Connection, took_us: u64) -> OperationStats {
         OperationStats {
-            examined: conn.examined(),
+            examined: conn.read_totals(),
             plan: conn.operation.reads().take_paths(),
             effects: Effects::of(self.row.command, Doc::from_prefix(self.reply)),
             reply_len: self.reply.len(),
@@ -108,7 +108,10 @@ impl FinishedOperation<'_> {
             error,
             ..
         } = self;
-        let body = op.body.is_empty().then(|| shortened(row, request.body));
+        let body = op
+            .body
+            .is_empty()
+            .then(|| shorten_command(row, request.body));
         let sequences = match row.command.class {
             // Inserted documents are not shown.
             OpClass::Insert => Sequences::default(),
@@ -181,7 +184,7 @@ fn collection<'b>(row: &CommandCounters, body: Doc<'b>) -> Option<&'b [u8]> {
 
 /// Ends an operation whose reply waited for the journal, once the reply may be sent or the client
 /// has disconnected: writes it to the log and to the profile if required.
-pub(super) fn released<'r>(
+pub(super) fn release_reply<'r>(
     service: &Service,
     conn: &mut Connection,
     row_of: impl FnOnce(&str) -> Option<&'r CommandCounters>,
@@ -287,7 +290,7 @@ impl Report<'_> {
             for (name, v) in facts.iter() {
                 match (name, v) {
                     ("command", Value::Document(d)) if redacts => {
-                        w.put("command", &redacted(d));
+                        w.put("command", &redact_document(d));
                     }
                     ("errMsg", _) if redacts => {
                         w.put("errMsg", logs::REDACTED);
@@ -385,7 +388,7 @@ impl Report<'_> {
     fn command(&self) -> DocBuf {
         let body = self.body;
         if body.len_bytes() > COMMAND_BYTES_MAX {
-            return shortened(self.row, body);
+            return shorten_command(self.row, body);
         }
         let is_insert = self.row.command.class == OpClass::Insert;
         let mut left = COMMAND_BYTES_MAX;
@@ -418,7 +421,7 @@ fn client_host(peer: &str) -> &str {
 }
 
 /// The command document; for a long one, only its name and the value of that field.
-fn shortened(row: &CommandCounters, body: Doc<'_>) -> DocBuf {
+fn shorten_command(row: &CommandCounters, body: Doc<'_>) -> DocBuf {
     if body.len_bytes() <= COMMAND_BYTES_MAX {
         return body.to_buf();
     }
@@ -449,7 +452,7 @@ pub(crate) fn profile_collection(
         .create_collection(&ns, options, new_uuid())
     {
         Ok(made) => {
-            service.created(operation.connection(), &made);
+            service.log_created(operation.connection(), &made);
             Ok(made)
         }
         // Another connection has created it.

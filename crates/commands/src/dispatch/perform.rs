@@ -61,7 +61,7 @@ impl From<MongoError> for CommandFailure {
 /// Whether the command may be set aside. In a transaction, only the first statement may: no client
 /// has seen the transaction's state yet, so the statement may run again in a transaction that
 /// begins later.
-fn runs_again(cx: &Ctx<'_, '_>, numbered: StatementKind) -> bool {
+fn may_set_aside(cx: &Ctx<'_, '_>, numbered: StatementKind) -> bool {
     let in_time = |until_us| cx.service.clock.monotonic_us() < until_us;
     let fixed = cx.generic.read_concern.as_ref().and_then(|c| c.at);
     cx.command.is(flag::RESUMABLE)
@@ -76,7 +76,7 @@ pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: StatementKind) -
     // Held until this run ends, because a transaction may then hold the lock that it was woken for.
     let _woken_by = cx.conn.woken_by.take();
     // Only writers wait for locks, and commands that take long may end in a write.
-    let runs_again = runs_again(cx, numbered);
+    let runs_again = may_set_aside(cx, numbered);
     let kept = cx.progress.kept.take();
     let waits = cx.command.is(flag::WRITE) || cx.command.is(flag::LONG);
     cx.operation.writes().begin_run(waits && runs_again, kept);
@@ -86,7 +86,7 @@ pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: StatementKind) -
         return outcome;
     }
     let now_us = cx.service.clock.monotonic_us();
-    let mut left_us = cx.operation.left_us().unwrap_or(SET_ASIDE_US);
+    let mut left_us = cx.operation.remaining_us().unwrap_or(SET_ASIDE_US);
     if numbered == StatementKind::Transaction {
         // The progress is dropped together with the transaction.
         let until_us = cx.progress.waits_until_us;
@@ -120,12 +120,12 @@ fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> CommandResult {
             let again = error.is_collection_gone()
                 && cx.command.is(flag::RUNS_AGAIN)
                 && !cx.reported.has_written();
-            let due = durability::due(cx, true);
+            let due = durability::required_position(cx, true);
             return Err(CommandFailure { error, due, again });
         }
     };
     let outcome = match outcome {
-        Outcome::Reply | Outcome::Exhaust => match durability::due(cx, false) {
+        Outcome::Reply | Outcome::Exhaust => match durability::required_position(cx, false) {
             // A reply in the middle of a stream cannot wait. Without the stream the client asks for
             // each reply.
             Some(pos) if outcome == Outcome::Reply || !durability::is_durable(cx, pos) => {

@@ -34,7 +34,7 @@ pub(super) fn is_follower(service: &Service, conn: &Connection) -> bool {
         let rights = conn.identity.rights(access);
         rights.allows(Target::Cluster, &[Action::BypassWriteBlockingMode])
     };
-    conn.info.application().as_deref() == Some(FOLLOWER) && (!access.enabled() || may())
+    conn.info.application().as_deref() == Some(FOLLOWER) && (!access.is_enabled() || may())
 }
 
 /// Refuses the requests that a standby does not accept from clients.

@@ -75,7 +75,7 @@ pub(super) fn take<'s>(
         }
         TicketAnswer::Wait(place, until_us) => {
             conn.place = Some(place);
-            let left_us = operation.left_us().unwrap_or(u64::MAX);
+            let left_us = operation.remaining_us().unwrap_or(u64::MAX);
             AdmissionResult::Wait(until_us.min(now_us.saturating_add(left_us)))
         }
     })

@@ -178,7 +178,7 @@ impl Follower {
     }
 
     /// Replaces the handle of the collection, which may have been renamed.
-    pub(super) fn moved(&mut self, service: &Service, coll: &Arc<Collection>) {
+    pub(super) fn replace_collection(&mut self, service: &Service, coll: &Arc<Collection>) {
         if Arc::ptr_eq(&self.coll, coll) {
             return;
         }
@@ -208,7 +208,7 @@ impl Follower {
         consumer.ok_or_else(|| MongoError::internal("a search index needs the log"))
     }
 
-    pub(super) fn failed(&mut self, e: &MongoError) {
+    pub(super) fn record_failure(&mut self, e: &MongoError) {
         self.writer = None;
         self.live.fail(e.message());
         self.work = FeedState::Rest(Instant::now() + AGAIN);
@@ -373,7 +373,7 @@ impl Follower {
         let FeedState::Follow(f) = &mut self.work else {
             return Ok(());
         };
-        let at = before(f.consumer.next());
+        let at = time_before(f.consumer.next());
         let since = f.committed.elapsed();
         let due = end || since >= COMMIT_EVERY || f.uncommitted >= COMMIT_DOCS;
         let note = self.folder.is_some() && since >= POSITION_EVERY && at > f.committed_at;
@@ -390,8 +390,8 @@ impl Follower {
                 self.live.show(Some(f.index.clone()), at);
                 self.live.set_status(Status::Ready);
             }
-            self.live.reached(at);
-            f.consumer.reached(next_after(at));
+            self.live.set_position(at);
+            f.consumer.record_position(next_after(at));
         }
         let is_idle = |w: &mut OpenWriter| w.used.elapsed() >= WRITER_IDLE;
         if f.uncommitted == 0
@@ -461,7 +461,7 @@ fn open_writer<'w>(
 fn watch(service: &Service, coll: &Collection) -> Option<Watch> {
     let ns = coll.ns();
     let log = service.store.feed()?;
-    Some(log.watch(NamespaceHash::by(ns.db(), Some(ns.coll()))))
+    Some(log.watch(NamespaceHash::hash(ns.db(), Some(ns.coll()))))
 }
 
 fn follow(
@@ -486,6 +486,6 @@ fn next_after(at: Timestamp) -> Timestamp {
     Timestamp::from_u64(at.as_u64().saturating_add(1))
 }
 
-fn before(at: Timestamp) -> Timestamp {
+fn time_before(at: Timestamp) -> Timestamp {
     Timestamp::from_u64(at.as_u64().saturating_sub(1))
 }

@@ -30,7 +30,7 @@ pub fn run(service: &Arc<Service>, turn: &RoundContext<'_>) {
     if !service.has_search() {
         return;
     }
-    let go_on = &|| turn.goes_on();
+    let go_on = &|| turn.may_continue();
     let mut feeder = Feeder::default();
     if let Err(e) = feeder.find_all(service, go_on) {
         warn(service, "search indexes could not all be found", &e);
@@ -83,7 +83,7 @@ impl Feeder {
             return Ok(());
         };
         let list = coll.search_indexes();
-        let definitions: Vec<_> = list.iter().map(SearchDefinition::stored).collect();
+        let definitions: Vec<_> = list.iter().map(SearchDefinition::from_stored).collect();
         let uuid = coll.uuid();
         let gone: Vec<String> = self
             .followers
@@ -108,7 +108,7 @@ impl Feeder {
         let id = definition.id().to_owned();
         if let Some(known) = self.followers.get_mut(&id) {
             // The index is known; its collection has a new handle because it was renamed.
-            known.moved(service, coll);
+            known.replace_collection(service, coll);
             return;
         }
         let live = service.search.live(&definition);
@@ -125,7 +125,8 @@ impl Feeder {
             let listed = service.store.collection(follower.ns());
             let still = listed.ok().flatten().is_some_and(|c| {
                 let list = c.search_indexes();
-                list.iter().any(|d| SearchDefinition::stored(d).id() == id)
+                list.iter()
+                    .any(|d| SearchDefinition::from_stored(d).id() == id)
             });
             if !still {
                 service.search.remove(id);
@@ -151,7 +152,7 @@ impl Feeder {
                 Ok(more) => busy |= more,
                 Err(e) => {
                     warn(service, &format!("search index of {}", follower.ns()), &e);
-                    follower.failed(&e);
+                    follower.record_failure(&e);
                 }
             }
         }

@@ -41,7 +41,7 @@ pub(super) fn open(service: &Service) -> Result<Box<dyn BatchStream>> {
     let name: String = id.iter().map(|b| format!("{b:02x}")).collect();
     let files = service.state.backups.open(&service.store, &name)?;
     // All changes in the files have a time up to this one.
-    let complete = log.map(|log| log.at_rest(|at| at));
+    let complete = log.map(|log| log.run_between_commits(|at| at));
     let mut docs = DocBatch::new();
     docs.push(metadata(id, text(files.directory())?, times.zip(complete)).doc());
     for (path, bytes) in files.files()? {

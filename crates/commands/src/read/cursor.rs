@@ -6,7 +6,7 @@ use crate::state::cursors::{BatchLimit, Cursor, Progress};
 use memory::Charge;
 use model::{ArrayWriter, Doc, DocWriter, Result, Timestamp, bail, code};
 use operation::Operation;
-use operation::ended;
+use operation::split_set_aside;
 use operators::Env;
 use query::exec::{BatchStream, CHANGE_TOKEN, ChangeProgress, DocBatch, ExecContext};
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl QueryCursor {
     pub(crate) fn streaming(self, changes: Option<Arc<ChangeProgress>>) -> QueryCursor {
         QueryCursor {
             changes: changes.map(|c| {
-                let place = c.behind().unwrap_or_else(|| c.place());
+                let place = c.resume_token().unwrap_or_else(|| c.place());
                 (c, place.to_data())
             }),
             ..self
@@ -220,7 +220,7 @@ impl WritingCursor {
         if let Some(held) = self.held.take() {
             op.memory().resume(&held);
         }
-        ended(self.cursor.work(op, |cursor| cursor.write_all())).unwrap_or_else(|again| {
+        split_set_aside(self.cursor.work(op, |cursor| cursor.write_all())).unwrap_or_else(|again| {
             let held = Arc::new(op.memory().budget().charge());
             op.memory().park(&held);
             self.held = Some(held);

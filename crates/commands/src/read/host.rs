@@ -12,7 +12,7 @@ use crate::rules::validator::Validator;
 use crate::state::service::Service;
 use cipher::Scratch;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
-use operation::{ConnectionId, ended};
+use operation::{ConnectionId, split_set_aside};
 use operators::expr::ParseCx;
 use query::exec::{
     BatchStream, ChangeHost, DocBatch, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite,
@@ -75,7 +75,7 @@ impl StoreHost {
     }
 
     /// The same host for the user with this digest.
-    pub(crate) fn asked_by(self, viewer: [u8; 32]) -> StoreHost {
+    pub(crate) fn with_viewer(self, viewer: [u8; 32]) -> StoreHost {
         StoreHost { viewer, ..self }
     }
 
@@ -476,7 +476,7 @@ impl Host for StoreHost {
         write: &MergeWrite<'_>,
         matched: &OnMatch<'_>,
     ) -> Result<()> {
-        let result = ended(self.merge_one(exec, write, matched))?;
+        let result = split_set_aside(self.merge_one(exec, write, matched))?;
         // The stream continues after this document, whether or not the merge succeeded.
         exec.operation()?.writes().checkpoint();
         result
@@ -563,7 +563,7 @@ impl Host for StoreHost {
             )
         })?;
         Ok(match self.service.config.seals_files {
-            true => Scratch::sealed(file),
+            true => Scratch::new_sealed(file),
             false => Scratch::plain(file),
         })
     }

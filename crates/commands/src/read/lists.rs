@@ -22,7 +22,7 @@ pub(super) fn list(
     spec: Doc<'_>,
     viewer: &[u8; 32],
 ) -> Result<Vec<DocBuf>> {
-    let all_users = !service.access.enabled() || spec.field("allUsers").truthy();
+    let all_users = !service.access.is_enabled() || spec.field("allUsers").truthy();
     match stage {
         "$currentOp" => Ok(operations::list(
             service,

@@ -47,7 +47,7 @@ pub(crate) fn needs_of_view(
         return Ok(());
     }
     let source = crate::ddl::view::check_source(view.db(), of.source)?;
-    let stages = crate::ddl::view::given_stages(of.pipeline);
+    let stages = crate::ddl::view::write_stages(of.pipeline);
     let pipeline = stages.doc().field("p").as_array().unwrap_or(Array::EMPTY);
     check(asked, pipeline, &collection_options(source))
 }

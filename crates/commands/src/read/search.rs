@@ -16,7 +16,7 @@ const FETCH: usize = 128;
 const SYNONYMS_MAX: usize = 10_000;
 
 /// The error on a server without a log, which has no search indexes.
-pub(crate) fn refused() -> MongoError {
+pub(crate) fn no_search_error() -> MongoError {
     MongoError::new(
         code::SEARCH_NOT_ENABLED,
         "search needs a log of changes, which this store does not keep",
@@ -48,7 +48,7 @@ fn find(
     spec: model::Doc<'_>,
 ) -> Result<Box<dyn BatchStream>> {
     if !service.has_search() {
-        return Err(refused());
+        return Err(no_search_error());
     }
     let mut check = || exec.env.check_interrupt();
     if stage == "$vectorSearch" {
@@ -81,7 +81,7 @@ fn find(
     if stage == "$searchMeta" {
         let counted = match &found {
             Some(index) => wanted.count(index, &mut check)?,
-            None => wanted.counted(0),
+            None => wanted.count_document(0),
         };
         let mut batch = DocBatch::new();
         batch.push(counted.doc());
@@ -214,7 +214,7 @@ impl HitStream {
             w.put("SEARCH_META", self.hits.meta());
         });
         let stored = stored.as_ref();
-        match stored.and_then(|index| index.definition().stored_of(doc)) {
+        match stored.and_then(|index| index.definition().stored_source(doc)) {
             Some(cut) => out.push_with_meta(cut.doc(), Some(meta.doc())),
             None => out.push_with_meta(doc, Some(meta.doc())),
         }

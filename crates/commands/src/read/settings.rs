@@ -148,10 +148,10 @@ fn own<'q>(service: &Service, ns: &Namespace, query: Doc<'q>) -> Result<Option<D
 ///
 /// # Errors
 /// Those of the command's own settings; 411 QueryRejectedBySettings.
-fn in_force(service: &Service, ns: &Namespace, query: Doc<'_>) -> Result<Option<DocBuf>> {
+fn find_settings(service: &Service, ns: &Namespace, query: Doc<'_>) -> Result<Option<DocBuf>> {
     let all = &service.state.query_settings;
     let own = own(service, ns, query)?;
-    let of_shape = match all.any() {
+    let of_shape = match all.has_any() {
         true => all.get(&super::shape::hash(ns.db(), query)),
         false => None,
     };
@@ -192,7 +192,7 @@ pub(crate) fn allowed_indexes(
     query: Doc<'_>,
     shape: &ShapeParts<'_>,
 ) -> Result<Option<AllowedIndexes>> {
-    let hinted = in_force(service, ns, query)?;
+    let hinted = find_settings(service, ns, query)?;
     Ok(
         match hinted.and_then(|set| hinted_indexes(set.doc(), ns.db(), query)) {
             Some(list) => Some(AllowedIndexes {

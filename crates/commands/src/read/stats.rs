@@ -27,7 +27,7 @@ pub(crate) fn write_latency(counts: &LatencyCounts, histograms: bool, w: &mut Do
     if histograms {
         // One element for each bucket that is not empty.
         let mut buckets = w.array("histogram");
-        for (from_us, count) in counts.filled() {
+        for (from_us, count) in counts.nonempty_buckets() {
             buckets
                 .doc()
                 .put("micros", signed(from_us))

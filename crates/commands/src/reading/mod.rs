@@ -78,7 +78,7 @@ impl ReadService {
         if !answered {
             reply.truncate(start);
         }
-        conn.reads_at(None);
+        conn.set_view(None);
         let counts = &self.service().state.reads_here;
         let count = match answered {
             true => &counts.executed,
@@ -110,11 +110,11 @@ impl ReadService {
             return false;
         };
         // With access control, the current rights are needed, also for the next batch of a cursor.
-        let needs_moment = kind != Kind::OwnCursor || self.service().access.enabled();
+        let needs_moment = kind != Kind::OwnCursor || self.service().access.is_enabled();
         if needs_moment && self.begin_moment(conn).is_err() {
             return false;
         }
-        if self.service().access.enabled() && conn.identity.user().is_none() {
+        if self.service().access.is_enabled() && conn.identity.user().is_none() {
             return false;
         }
         let start = reply.len();
@@ -152,7 +152,7 @@ impl ReadService {
             service.access.forget_resolved();
             service.state.load(&service.store)
         })?;
-        conn.reads_at(Some(view));
+        conn.set_view(Some(view));
         Ok(())
     }
 

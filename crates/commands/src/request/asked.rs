@@ -4,7 +4,7 @@
 //!
 //! Must not know: what commands do.
 
-use crate::access::{Rights, User, refused};
+use crate::access::{Rights, User, unauthorized_error};
 use crate::request::args::{Args, collection_name};
 use auth::{Action, Target};
 use model::{Doc, Namespace, Result, Value};
@@ -81,7 +81,7 @@ impl<'a> RightsRequest<'_, 'a> {
         if allowed {
             Ok(())
         } else {
-            Err(refused(self.db, self.body))
+            Err(unauthorized_error(self.db, self.body))
         }
     }
 

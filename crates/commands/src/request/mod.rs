@@ -84,7 +84,7 @@ pub enum WaitFor {
     Turn,
     /// Only the passing of time.
     Time,
-    /// A change of the topology (see `Service::topology_changed`).
+    /// A change of the topology (see `Service::count_topology_change`).
     Topology,
     /// New data in the collection that a cursor tails.
     Data {

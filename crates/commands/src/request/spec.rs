@@ -182,13 +182,13 @@ impl CommandCounters {
         self.command.kind != LatencyKind::Command
     }
     /// Executions that ended with an error.
-    pub fn failed(&self) -> i64 {
+    pub fn failure_count(&self) -> i64 {
         self.failed.load(Ordering::Relaxed)
     }
-    pub(crate) fn began(&self) {
+    pub(crate) fn count_begin(&self) {
         self.total.fetch_add(1, Ordering::Relaxed);
     }
-    pub(crate) fn ended_badly(&self) {
+    pub(crate) fn count_failure(&self) {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -347,13 +347,13 @@ impl Admission {
         let is_first = before.as_ref().is_some_and(|p| gate.is_first(p.number));
         if let Some(ticket) = gate.take(is_first) {
             if let Some(place) = before {
-                self.waited(&place, now_us);
+                self.add_wait(&place, now_us);
             }
             return Ok(TicketAnswer::Run(ticket));
         }
         let place = match before {
             Some(place) if now_us.saturating_sub(place.since_us) >= patience_us => {
-                self.waited(&place, now_us);
+                self.add_wait(&place, now_us);
                 gate.counts.rejected.fetch_add(1, Relaxed);
                 return Err(gate.overloaded());
             }
@@ -369,7 +369,7 @@ impl Admission {
         if gate.is_first(place.number)
             && let Some(ticket) = gate.take(true)
         {
-            self.waited(&place, now_us);
+            self.add_wait(&place, now_us);
             return Ok(TicketAnswer::Run(ticket));
         }
         let look = if link.is_some() {
@@ -405,7 +405,7 @@ impl Admission {
         }
     }
 
-    fn waited(&self, place: &QueueEntry, now_us: u64) {
+    fn add_wait(&self, place: &QueueEntry, now_us: u64) {
         let us = now_us.saturating_sub(place.since_us);
         let us = i64::try_from(us).unwrap_or(i64::MAX);
         let counts = &self.gates[place.kind].counts;

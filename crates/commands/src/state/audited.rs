@@ -8,7 +8,7 @@ use super::connections::ConnectionInfo;
 use super::service::Service;
 use crate::access::user::User;
 use arc_swap::ArcSwap;
-use logs::redacted;
+use logs::redact_document;
 use model::{Binary, Doc, DocBuf, DocWriter, MongoError, Result, Timestamp, Value, doc};
 use operation::ConnectionId;
 use parking_lot::Mutex;
@@ -265,7 +265,7 @@ impl Service {
             return doc! { "$truncated": true };
         }
         match self.config.log.redacts() {
-            true => redacted(doc),
+            true => redact_document(doc),
             false => doc.to_buf(),
         }
     }

@@ -77,7 +77,7 @@ impl Backups {
             );
         }
         let directory = folder.join(name);
-        fs::create_dir_all(folder).map_err(|e| failed(&directory, &e))?;
+        fs::create_dir_all(folder).map_err(|e| keep_error(&directory, &e))?;
         // From here on the files are removed when the value is dropped.
         let backup = OpenBackup {
             backups: Arc::clone(self),
@@ -104,10 +104,10 @@ impl OpenBackup {
         let mut files = Vec::new();
         let mut folders = vec![self.directory.clone()];
         while let Some(folder) = folders.pop() {
-            let entries = fs::read_dir(&folder).map_err(|e| failed(&folder, &e))?;
+            let entries = fs::read_dir(&folder).map_err(|e| keep_error(&folder, &e))?;
             for entry in entries {
-                let path = entry.map_err(|e| failed(&folder, &e))?.path();
-                let found = fs::metadata(&path).map_err(|e| failed(&path, &e))?;
+                let path = entry.map_err(|e| keep_error(&folder, &e))?.path();
+                let found = fs::metadata(&path).map_err(|e| keep_error(&path, &e))?;
                 match found.is_dir() {
                     true => folders.push(path),
                     false => files.push((path, found.len())),
@@ -134,7 +134,7 @@ fn remove(folder: &Path) -> std::io::Result<()> {
     }
 }
 
-fn failed(path: &Path, e: &std::io::Error) -> MongoError {
+fn keep_error(path: &Path, e: &std::io::Error) -> MongoError {
     let line = format!("cannot keep a state of the data in {}: {e}", path.display());
     MongoError::new(code::UNKNOWN_ERROR, line)
 }

@@ -32,7 +32,7 @@ impl Service {
             .store
             .writer(operation)
             .create_collection(ns, options, uuid)?;
-        self.created(operation.connection(), &c);
+        self.log_created(operation.connection(), &c);
         Ok(c)
     }
 }

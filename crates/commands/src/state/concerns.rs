@@ -35,15 +35,15 @@ impl Concerns {
         Ok(Concerns { read, write, row })
     }
     /// The read concern as the client gave it.
-    pub fn read_given(&self) -> Option<Doc<'_>> {
+    pub fn read_concern(&self) -> Option<Doc<'_>> {
         self.row.doc().field("read").as_doc()
     }
     /// The write concern as the client gave it.
-    pub fn write_given(&self) -> Option<Doc<'_>> {
+    pub fn write_concern(&self) -> Option<Doc<'_>> {
         self.row.doc().field("write").as_doc()
     }
     /// Cluster time and wall clock of the last change.
-    pub fn updated(&self) -> (Value<'_>, Value<'_>) {
+    pub fn update_times(&self) -> (Value<'_>, Value<'_>) {
         let row = self.row.doc();
         (row.field("updated"), row.field("updatedWall"))
     }
@@ -89,12 +89,12 @@ impl DefaultConcerns {
         let before = before.as_deref();
         let row = DocBuf::build(|w| {
             if let Some(d) = read
-                .or_else(|| before?.read_given())
+                .or_else(|| before?.read_concern())
                 .filter(|d| !d.is_empty())
             {
                 w.put("read", d);
             }
-            if let Some(d) = write.or_else(|| before?.write_given()) {
+            if let Some(d) = write.or_else(|| before?.write_concern()) {
                 w.put("write", d);
             }
             w.put("updated", Value::Timestamp(updated))

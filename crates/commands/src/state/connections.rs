@@ -126,7 +126,7 @@ impl Connections {
         self.open.lock().len()
     }
     /// Connections opened since the start.
-    pub fn created(&self) -> i64 {
+    pub fn created_count(&self) -> i64 {
         self.next.load(Ordering::Relaxed) - 1
     }
 }

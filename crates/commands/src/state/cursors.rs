@@ -445,7 +445,7 @@ pub fn write_first_batch(
     } else {
         cursor.next_batch(limit, op, &mut batch)?
     };
-    info.left_us = op.left_us();
+    info.left_us = op.remaining_us();
     info.documents = i64::try_from(batch.len()).unwrap_or(i64::MAX);
     op.reads().set_returned(batch.len());
     info.batches = 1;

@@ -4,7 +4,7 @@
 use super::connections::ConnectionInfo;
 use super::service::Service;
 use crate::access::Attempt;
-use logs::{Entry, REDACTED, Severity, component, id, redacted};
+use logs::{Entry, REDACTED, Severity, component, id, redact_document};
 use model::{Binary, Doc, DocWriter, MongoError, Namespace, Result, code, doc};
 use operation::{ConnectionId, Progress};
 use store::Collection;
@@ -69,7 +69,7 @@ impl Service {
     }
 
     /// A client has connected.
-    pub fn connected(&self, info: &ConnectionInfo) {
+    pub fn log_connected(&self, info: &ConnectionInfo) {
         self.tell_connection(
             id::CONNECTION_ACCEPTED,
             "listener",
@@ -79,9 +79,9 @@ impl Service {
     }
 
     /// A client has disconnected.
-    pub fn disconnected(&self, info: &ConnectionInfo) {
+    pub fn log_disconnected(&self, info: &ConnectionInfo) {
         let context = info.name();
-        self.logged_out(info, "the connection was closed");
+        self.log_logout(info, "the connection was closed");
         self.tell_connection(id::CONNECTION_ENDED, &context, "Connection ended", info);
     }
 
@@ -99,7 +99,7 @@ impl Service {
     }
 
     /// Reports that a user is no longer logged in on a connection, if one was.
-    pub(crate) fn logged_out(&self, info: &ConnectionInfo, reason: &str) {
+    pub(crate) fn log_logout(&self, info: &ConnectionInfo, reason: &str) {
         if !self.state.audit.is_on() {
             return;
         }
@@ -115,7 +115,7 @@ impl Service {
 
     /// A client was refused because there are too many connections. Clients determine how often
     /// this happens, so only some of the refusals get a line.
-    pub fn turned_away(&self, remote: &str) {
+    pub fn log_refused(&self, remote: &str) {
         let Some(left_out) = self.state.refusals.may(self.clock.monotonic_us()) else {
             return;
         };
@@ -164,7 +164,11 @@ impl Service {
 
     /// Logs how many such connections got no line, at certain intervals.
     pub fn tell_left_out(&self) {
-        let Some(left_out) = self.state.refusals.owed(self.clock.monotonic_us()) else {
+        let Some(left_out) = self
+            .state
+            .refusals
+            .count_unlogged(self.clock.monotonic_us())
+        else {
             return;
         };
         let message = "Connections were ended of which no line tells, because there were too many";
@@ -194,7 +198,7 @@ impl Service {
     }
 
     /// Reports the end of a login attempt, once.
-    pub(crate) fn authenticated(
+    pub(crate) fn log_login(
         &self,
         info: &ConnectionInfo,
         attempt: Option<Attempt>,
@@ -237,7 +241,7 @@ impl Service {
     }
 
     /// A collection was created.
-    pub(crate) fn created(&self, by: ConnectionId, c: &Collection) {
+    pub(crate) fn log_created(&self, by: ConnectionId, c: &Collection) {
         let options = c.options();
         let entry = Entry::info(
             id::CREATE_COLLECTION,
@@ -246,7 +250,7 @@ impl Service {
             "createCollection",
         );
         let options = if self.config.log.redacts() {
-            redacted(options.doc())
+            redact_document(options.doc())
         } else {
             options.doc().to_buf()
         };
@@ -260,7 +264,7 @@ impl Service {
     }
 
     /// A collection was dropped.
-    pub(crate) fn dropped(&self, by: ConnectionId, ns: &Namespace) {
+    pub(crate) fn log_dropped(&self, by: ConnectionId, ns: &Namespace) {
         self.audit_dropped(by, ns);
         if !self.config.log.is_quiet() {
             let entry = Entry::info(id::DROP, component::COMMAND, &context(by), "CMD: drop");
@@ -332,7 +336,13 @@ impl Service {
     }
 
     /// A collection was renamed.
-    pub(crate) fn renamed(&self, by: ConnectionId, from: &Namespace, to: &Namespace, drops: bool) {
+    pub(crate) fn log_renamed(
+        &self,
+        by: ConnectionId,
+        from: &Namespace,
+        to: &Namespace,
+        drops: bool,
+    ) {
         self.audit_renamed(by, from, to);
         let message = "renameCollectionForCommand";
         let entry = Entry::info(id::RENAME, component::COMMAND, &context(by), message).attr(|w| {
@@ -344,9 +354,9 @@ impl Service {
     }
 
     /// Options of a collection were changed.
-    pub(crate) fn modified(&self, by: ConnectionId, ns: &str, command: Doc<'_>) {
+    pub(crate) fn log_modified(&self, by: ConnectionId, ns: &str, command: Doc<'_>) {
         let change = match self.config.log.redacts() {
-            true => redacted(command),
+            true => redact_document(command),
             false => command.to_buf(),
         };
         let entry = Entry::info(
@@ -388,7 +398,7 @@ impl Service {
         let message = "Index build: starting";
         // A partial filter contains client data.
         let spec = match self.config.log.redacts() {
-            true => redacted(spec),
+            true => redact_document(spec),
             false => spec.to_buf(),
         };
         let entry = Entry::info(id::INDEX_STARTS, component::INDEX, &context(by), message);
@@ -437,7 +447,7 @@ impl Service {
     }
 
     /// The build of an index has ended.
-    pub(crate) fn index_ended(
+    pub(crate) fn log_index_end(
         &self,
         by: ConnectionId,
         ns: &Namespace,
@@ -495,7 +505,7 @@ impl Service {
         ));
         match self.config.log.rotate() {
             Ok(_) => Ok(()),
-            Err(e) => Err(self.rotation_failed(by, &e)),
+            Err(e) => Err(self.log_rotation_failure(by, &e)),
         }
     }
 
@@ -520,10 +530,12 @@ impl Service {
                 }
             }
         });
-        result.map(|_| ()).map_err(|e| self.rotation_failed(by, &e))
+        result
+            .map(|_| ())
+            .map_err(|e| self.log_rotation_failure(by, &e))
     }
 
-    fn rotation_failed(&self, by: ConnectionId, why: &str) -> MongoError {
+    fn log_rotation_failure(&self, by: ConnectionId, why: &str) -> MongoError {
         let message = "Log rotation failed";
         let entry = Entry::info(
             id::ROTATION_FAILED,

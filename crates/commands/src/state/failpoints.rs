@@ -93,7 +93,7 @@ pub struct Failure {
 
 impl FailPoints {
     /// True when at least one fail point is on.
-    pub fn armed(&self) -> bool {
+    pub fn is_armed(&self) -> bool {
         self.armed.load(Ordering::Relaxed)
     }
 
@@ -134,7 +134,7 @@ impl FailPoints {
     /// # Errors
     /// 50 MaxTimeMSExpired by `maxTimeAlwaysTimeOut`.
     pub fn time_out(&self) -> Result<()> {
-        if self.armed()
+        if self.is_armed()
             && self
                 .points
                 .lock()
@@ -150,8 +150,8 @@ impl FailPoints {
     ///
     /// # Errors
     /// 28616, or the code in the fail point's data, by `failGetMoreAfterCursorCheckout`.
-    pub fn at_get_more(&self) -> Result<()> {
-        if !self.armed() {
+    pub fn check_get_more(&self) -> Result<()> {
+        if !self.is_armed() {
             return Ok(());
         }
         let mut points = self.points.lock();
@@ -173,7 +173,7 @@ impl FailPoints {
 
     /// True when the connection is to be closed after a retryable write that was made.
     pub fn after_write(&self) -> bool {
-        if !self.armed() {
+        if !self.is_armed() {
             return false;
         }
         let mut points = self.points.lock();
@@ -438,9 +438,9 @@ mod tests {
                 .unwrap(),
             0
         );
-        assert!(f.armed());
+        assert!(f.is_armed());
         f.configure("failCommand", Value::String("off"), Doc::EMPTY)
             .unwrap();
-        assert!(!f.armed());
+        assert!(!f.is_armed());
     }
 }

@@ -170,7 +170,7 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
         w.put("threaded", true);
         w.put("opid", op.opid);
         if let Some(id) = &op.lsid {
-            let user = user.as_ref().filter(|_| service.access.enabled());
+            let user = user.as_ref().filter(|_| service.access.is_enabled());
             let digest = user.map_or(*NO_USER, |u| u.digest);
             describe_session(id, &digest, &mut w.doc("lsid"));
         }

@@ -302,8 +302,8 @@ impl Parameters {
     /// reports.
     pub fn get(&self, row: &Parameter, fcv: &str) -> OwnedValue {
         match row.name {
-            "featureCompatibilityVersion" => owned(&model::doc! { "version": fcv }),
-            "logComponentVerbosity" => owned(&self.components()),
+            "featureCompatibilityVersion" => to_owned_value(&model::doc! { "version": fcv }),
+            "logComponentVerbosity" => to_owned_value(&self.components()),
             _ => {
                 if let Some(value) = self.set.lock().get(row.name) {
                     return value.clone();
@@ -470,7 +470,7 @@ impl Parameters {
     }
 }
 
-fn owned(doc: &DocBuf) -> OwnedValue {
+fn to_owned_value(doc: &DocBuf) -> OwnedValue {
     Value::from(doc).to_owned_value()
 }
 

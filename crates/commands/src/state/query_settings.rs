@@ -33,7 +33,7 @@ pub struct QuerySettings {
 
 impl QuerySettings {
     /// True when there are settings. Without any, a query costs one load.
-    pub fn any(&self) -> bool {
+    pub fn has_any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
 

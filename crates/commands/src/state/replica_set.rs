@@ -13,7 +13,7 @@ pub(crate) fn config(config: &Config, host: &str, id: ObjectId) -> DocBuf {
 }
 
 /// The configuration that the service presents; it includes the other server of a pair.
-pub(crate) fn presented(service: &Service, host: &str, id: ObjectId) -> DocBuf {
+pub(crate) fn presented_config(service: &Service, host: &str, id: ObjectId) -> DocBuf {
     match service.state.user_writes.pair.part() {
         Some(part) => {
             let members = [member(0, &part.me), member(1, &part.peer)];
@@ -85,7 +85,7 @@ pub(crate) fn show(service: &Service) -> Result<()> {
         }
     };
     let id = service.replica_set_id()?;
-    let new = presented(service, &service.config.host, id);
+    let new = presented_config(service, &service.config.host, id);
     let id: Value<'_> = new.doc().field("_id");
     let writer = coll.writer(&operation);
     if !writer.insert(&[new.doc()], true)?.errors.is_empty() {

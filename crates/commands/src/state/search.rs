@@ -24,7 +24,7 @@ impl SearchDefinition {
     }
 
     /// The definition with a changed specification and the next version.
-    pub(crate) fn updated(&self, at_ms: i64, spec: Doc<'_>) -> SearchDefinition {
+    pub(crate) fn with_spec(&self, at_ms: i64, spec: Doc<'_>) -> SearchDefinition {
         SearchDefinition(model::doc! {
             "id": self.id(), "name": self.name(), "type": self.kind(),
             "version": self.version() + 1, "createdAt": Value::Date(at_ms), "definition": spec
@@ -32,7 +32,7 @@ impl SearchDefinition {
     }
 
     /// Reads a definition from the catalog.
-    pub(crate) fn stored(doc: &DocBuf) -> SearchDefinition {
+    pub(crate) fn from_stored(doc: &DocBuf) -> SearchDefinition {
         SearchDefinition(doc.clone())
     }
 
@@ -159,7 +159,7 @@ impl IndexHandle {
     }
 
     /// Sets the time of the last change that the index has committed.
-    pub(crate) fn reached(&self, position: Timestamp) {
+    pub(crate) fn set_position(&self, position: Timestamp) {
         self.now.lock().position = position;
     }
 
@@ -239,7 +239,7 @@ impl SearchIndexes {
         let list = coll.search_indexes();
         let definition = list
             .iter()
-            .map(SearchDefinition::stored)
+            .map(SearchDefinition::from_stored)
             .find(|d| d.name() == name)?;
         self.live(&definition).index()
     }
@@ -295,7 +295,7 @@ impl SearchIndexes {
             );
         }
         let list = coll.search_indexes();
-        let wanted = list.iter().map(SearchDefinition::stored).filter(|d| {
+        let wanted = list.iter().map(SearchDefinition::from_stored).filter(|d| {
             id.is_none_or(|id| id == d.id()) && name.is_none_or(|name| name == d.name())
         });
         Ok(wanted.map(|d| self.describe_one(&d)).collect())

@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::release::Release;
 use crate::request::args::to_i64;
 use model::{MongoError, ObjectId, Result, Timestamp, code};
-use operation::{Clock, Operation, interrupted};
+use operation::{Clock, Operation, interrupted_error};
 use operators::Scripts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -150,7 +150,7 @@ impl Service {
     }
 
     /// Shares the service. Commands that open cursors need a shared service.
-    pub fn shared(self) -> Arc<Service> {
+    pub fn into_shared(self) -> Arc<Service> {
         let shared = Arc::new(self);
         // The cell is set only here.
         let _ = shared.me.set(Arc::downgrade(&shared));
@@ -209,7 +209,7 @@ impl Service {
     /// The service as a shared pointer.
     ///
     /// # Errors
-    /// 1 InternalError when the service was not created with [`Service::shared`].
+    /// 1 InternalError when the service was not created with [`Service::into_shared`].
     pub fn arc(&self) -> Result<Arc<Service>> {
         self.me
             .get()
@@ -235,7 +235,7 @@ impl Service {
 
     /// Notes that what `hello` reports has changed. The caller then ends waits for
     /// [`crate::WaitFor::Topology`].
-    pub fn topology_changed(&self) {
+    pub fn count_topology_change(&self) {
         self.topology_counter.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -269,7 +269,7 @@ impl Service {
     }
 
     /// Follows the cluster time of a client, unless it is too far ahead.
-    pub(crate) fn hear_of(&self, time: Timestamp) {
+    pub(crate) fn follow_cluster_time(&self, time: Timestamp) {
         let limit = self.clock.now_ms() / 1000 + CLOCK_AHEAD_S_MAX;
         if i64::from(time.time) <= limit {
             self.advance_cluster_time(time);
@@ -327,7 +327,7 @@ impl Service {
                 .as_ref()
                 .filter(|op| op.lsid.as_ref() == Some(id))
             {
-                op.operation.kill(interrupted());
+                op.operation.kill(interrupted_error());
             }
         }
         self.cursors.kill_session(id);
@@ -360,11 +360,11 @@ impl Service {
     ///
     /// # Errors
     /// Those of `f`.
-    pub(crate) fn while_replaced<T>(&self, mut f: impl FnMut() -> Result<T>) -> Result<T> {
+    pub(crate) fn retry_replaced<T>(&self, mut f: impl FnMut() -> Result<T>) -> Result<T> {
         for _ in 0..REPLACED_RETRIES {
             self.store.wait_for_catalog();
             let result = f();
-            if !replaced(&result) {
+            if !is_collection_gone(&result) {
                 return result;
             }
         }
@@ -373,6 +373,6 @@ impl Service {
 }
 
 /// True when an operation failed because its collection no longer exists.
-pub(crate) fn replaced<T>(result: &Result<T>) -> bool {
+pub(crate) fn is_collection_gone<T>(result: &Result<T>) -> bool {
     result.as_ref().is_err_and(MongoError::is_collection_gone)
 }

@@ -68,26 +68,26 @@ pub struct TransactionCounts {
 
 impl TransactionCounts {
     /// Transactions started since the start of the server.
-    pub fn started(&self) -> i64 {
+    pub fn started_count(&self) -> i64 {
         self.started.load(Relaxed)
     }
 
     /// Transactions committed since the start of the server.
-    pub fn committed(&self) -> i64 {
+    pub fn committed_count(&self) -> i64 {
         self.committed.load(Relaxed)
     }
 
     /// Transactions aborted since the start of the server.
-    pub fn aborted(&self) -> i64 {
+    pub fn aborted_count(&self) -> i64 {
         self.aborted.load(Relaxed)
     }
 
     /// How long ended transactions were open.
-    pub fn lasted(&self) -> &OpLatency {
+    pub fn open_times(&self) -> &OpLatency {
         &self.lasted
     }
 
-    fn ended(&self, open: &TransactionState, count: &AtomicI64) {
+    fn count_ended(&self, open: &TransactionState, count: &AtomicI64) {
         count.fetch_add(1, Relaxed);
         let us = u64::try_from(open.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.lasted.record(us);
@@ -95,7 +95,7 @@ impl TransactionCounts {
 
     /// Transactions open now.
     pub fn open(&self) -> i64 {
-        self.started() - self.committed() - self.aborted()
+        self.started_count() - self.committed_count() - self.aborted_count()
     }
 
     /// Checks that one more transaction may be open; 0 means no limit.
@@ -140,14 +140,14 @@ fn no_such(number: i64, active: Option<i64>) -> MongoError {
     )
 }
 
-fn aborted(number: i64) -> MongoError {
+fn aborted_error(number: i64) -> MongoError {
     MongoError::new(
         code::NO_SUCH_TRANSACTION,
         format!("Transaction with {{ txnNumber: {number} }} has been aborted."),
     )
 }
 
-fn committed(number: i64) -> MongoError {
+fn committed_error(number: i64) -> MongoError {
     MongoError::new(
         code::TRANSACTION_COMMITTED,
         format!("Transaction with {{ txnNumber: {number} }} has been committed."),
@@ -251,9 +251,9 @@ impl SessionWrites {
             return Ok(Arc::clone(transaction));
         }
         match &self.transaction {
-            State::Committed(n, _) if *n == number => Err(committed(number)),
-            State::Aborted(n) if *n == number => Err(aborted(number)),
-            _ if self.record.is_committed() => Err(committed(number)),
+            State::Committed(n, _) if *n == number => Err(committed_error(number)),
+            State::Aborted(n) if *n == number => Err(aborted_error(number)),
+            _ if self.record.is_committed() => Err(committed_error(number)),
             _ => Err(no_such(number, self.record.number())),
         }
     }
@@ -316,7 +316,7 @@ impl SessionWrites {
         match &self.transaction {
             State::Committed(n, pos) if *n == number => return Ok(*pos),
             State::Open(n, _) if *n == number => {}
-            State::Aborted(n) if *n == number => return Err(aborted(number)),
+            State::Aborted(n) if *n == number => return Err(aborted_error(number)),
             // The transaction was committed before the server was restarted.
             _ if self.record.is_committed() => return Ok(self.record.pos()),
             _ => return Err(no_such(number, self.record.number())),
@@ -333,18 +333,18 @@ impl SessionWrites {
         // it.
         match store.commit_transaction(&transaction, &mut self.record) {
             Ok(pos) => {
-                counts.ended(&open, &counts.committed);
+                counts.count_ended(&open, &counts.committed);
                 self.transaction = State::Committed(number, pos);
                 Ok(pos)
             }
             Err(e) if e.code() == code::WRITE_CONFLICT => {
-                counts.ended(&open, &counts.aborted);
+                counts.count_ended(&open, &counts.aborted);
                 self.transaction = State::Aborted(number);
                 Err(e)
             }
             Err(e) => {
                 // A retry finds out from the record on disk whether the commit was applied.
-                counts.ended(&open, &counts.aborted);
+                counts.count_ended(&open, &counts.aborted);
                 Err(e)
             }
         }
@@ -367,7 +367,7 @@ impl SessionWrites {
         let State::Open(number, open) = &self.transaction else {
             return false;
         };
-        counts.ended(open, &counts.aborted);
+        counts.count_ended(open, &counts.aborted);
         self.transaction = State::Aborted(*number);
         true
     }

@@ -22,7 +22,7 @@ impl<'t> RoundContext<'t> {
     }
 
     /// False when the worker has to end.
-    pub fn goes_on(&self) -> bool {
+    pub fn may_continue(&self) -> bool {
         (self.go_on)()
     }
 

@@ -39,7 +39,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The inverse of the fraction of the time that reading whole collections may take.
 const READ_ALL_SHARE: u32 = 10;
 
-fn enabled(service: &Service) -> bool {
+fn is_enabled(service: &Service) -> bool {
     service.state.parameters.bool("ttlMonitorEnabled") && !service.state.user_writes.are_held_back()
 }
 
@@ -63,7 +63,7 @@ pub fn find_all(service: &Service, go_on: &dyn Fn() -> bool) -> Result<()> {
         if !more || !go_on() {
             return Ok(());
         }
-        pace.worked(service, start.elapsed(), go_on);
+        pace.add_work(service, start.elapsed(), go_on);
     }
 }
 
@@ -125,7 +125,7 @@ impl Monitor {
         }
         let sleep_s = service.state.parameters.int("ttlMonitorSleepSecs");
         let sleep = Duration::from_secs(u64::try_from(sleep_s).unwrap_or(1));
-        if self.last.elapsed() >= sleep && enabled(service) {
+        if self.last.elapsed() >= sleep && is_enabled(service) {
             self.last = Instant::now();
             self.pass(service, go_on);
         }
@@ -134,7 +134,7 @@ impl Monitor {
 
     /// Runs one pass over all collections of the list.
     pub fn pass(&mut self, service: &Arc<Service>, go_on: &dyn Fn() -> bool) {
-        let go_on = &|| go_on() && enabled(service);
+        let go_on = &|| go_on() && is_enabled(service);
         let now_ms = service.clock.now_ms();
         let mut pace = Pace::new(service);
         let mut tasks = self.tasks(service);
@@ -253,7 +253,7 @@ impl Monitor {
             let writer = task.coll.writer(&operation);
             deleted += delete(service, writer, &keys, &expired.filter, &expired.env)?;
             task.spent += start.elapsed();
-            pace.worked(service, start.elapsed(), go_on);
+            pace.add_work(service, start.elapsed(), go_on);
             if !more {
                 if expired.reads_all {
                     self.read_again.insert(
@@ -388,7 +388,7 @@ mod tests {
         let language = Arc::new(StoreHooks::new(clock.clone()));
         let store =
             Arc::new(store::Store::open(Arc::new(storage::MemoryEngine::new()), language).unwrap());
-        let service = Service::new(Config::default(), clock, store).shared();
+        let service = Service::new(Config::default(), clock, store).into_shared();
         let ns = Namespace::new("db", "c").unwrap();
         let operation = service.own_operation();
         let c = service

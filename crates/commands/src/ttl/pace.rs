@@ -33,7 +33,7 @@ impl Pace {
     }
 
     /// Reports an amount of work, and sleeps as long as the clients need.
-    pub(super) fn worked(&mut self, service: &Service, time: Duration, go_on: &dyn Fn() -> bool) {
+    pub(super) fn add_work(&mut self, service: &Service, time: Duration, go_on: &dyn Fn() -> bool) {
         self.worked += time;
         if self.worked < WORK_MIN {
             return;

@@ -38,7 +38,7 @@ fn build_all(
     let mut ended = Ok(());
     for coll in &collections {
         for index in coll.indexes().iter().filter(|i| i.is_columns()) {
-            let changed = coll.changed();
+            let changed = coll.change_count();
             if done.get(&index.ident()) != Some(&changed) {
                 match build(service, coll, index, turn) {
                     Ok(true) => {}
@@ -69,7 +69,7 @@ fn build(
     turn: &RoundContext<'_>,
 ) -> Result<bool> {
     let operation = service.own_operation();
-    while turn.goes_on() {
+    while turn.may_continue() {
         if !build_next(coll, index, &service.config.column_segments, &operation)? {
             return Ok(true);
         }

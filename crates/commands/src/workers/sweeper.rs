@@ -5,7 +5,7 @@ use super::worker::{Class, NextRound, Worker, never};
 use crate::state::service::Service;
 use crate::state::workers::RoundContext;
 use model::Result;
-use operation::interrupted;
+use operation::interrupted_error;
 use std::time::Duration;
 
 /// Interval between searches for keys of dropped collections and indexes.
@@ -27,9 +27,9 @@ pub(super) static WORKER: Worker = Worker {
 };
 
 fn sweep(service: &Service, unowned: bool, turn: &RoundContext<'_>) -> Result<()> {
-    let stop = || match turn.goes_on() {
+    let stop = || match turn.may_continue() {
         true => Ok(()),
-        false => Err(interrupted()),
+        false => Err(interrupted_error()),
     };
     let found = match unowned {
         true => service.store.sweep_unowned(&stop)?,

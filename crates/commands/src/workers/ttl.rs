@@ -13,7 +13,7 @@ pub(super) static WORKER: Worker = Worker {
     work: || {
         let mut monitor = Monitor::default();
         Box::new(move |service, turn| {
-            let passed = monitor.pass_if_due(service, &|| turn.goes_on());
+            let passed = monitor.pass_if_due(service, &|| turn.may_continue());
             passed.map(|()| NextRound::Again)
         })
     },

@@ -10,11 +10,11 @@ pub(crate) const HERE: &str = "127.0.0.1:4000";
 pub(crate) const ELSEWHERE: &str = "10.1.2.3:4000";
 
 /// A server with access control and fewer iterations than usual.
-pub(crate) fn guarded() -> Arc<Dispatcher> {
-    guarded_over(store())
+pub(crate) fn start_guarded() -> Arc<Dispatcher> {
+    start_guarded_on(store())
 }
 
-fn guarded_over(store: Arc<store::Store>) -> Arc<Dispatcher> {
+fn start_guarded_on(store: Arc<store::Store>) -> Arc<Dispatcher> {
     let config = Config {
         auth: true,
         ..Config::default()
@@ -90,12 +90,12 @@ pub(crate) fn log_in(s: &Dispatcher, c: &mut Connection, user: (&str, &str), pwd
 
 /// A server with the user `root`, and a connection on which it is logged in.
 pub(crate) fn with_root() -> (Arc<Dispatcher>, Connection) {
-    with_root_over(store())
+    start_with_root_on(store())
 }
 
 /// The same over a given store.
-pub(crate) fn with_root_over(store: Arc<store::Store>) -> (Arc<Dispatcher>, Connection) {
-    let s = guarded_over(store);
+pub(crate) fn start_with_root_on(store: Arc<store::Store>) -> (Arc<Dispatcher>, Connection) {
+    let s = start_guarded_on(store);
     let mut c = s.connect(HERE);
     let root = doc! { "createUser": "root", "pwd": "pw", "roles": ["root"] };
     assert_eq!(run(&s, &mut c, "admin", root), 0);
@@ -117,7 +117,7 @@ pub(crate) fn user(s: &Dispatcher, root: &mut Connection, name: &str, roles: Doc
 
 #[test]
 fn the_first_user_is_made_from_this_machine_only_and_only_once() {
-    let s = guarded();
+    let s = start_guarded();
     let create = |name: &str| doc! { "createUser": name, "pwd": "pw", "roles": ["root"] };
     let mut far = s.connect(ELSEWHERE);
     let refused = send(&s, &mut far, "admin", create("a").doc());
@@ -226,7 +226,7 @@ fn shape(s: &Dispatcher, user: &str, m: Mechanism) -> Vec<String> {
 #[test]
 fn a_user_that_does_not_exist_answers_as_one_that_does() {
     let kept = store();
-    let s = guarded_over(Arc::clone(&kept));
+    let s = start_guarded_on(Arc::clone(&kept));
     let mut c = s.connect(HERE);
     let root = doc! { "createUser": "root", "pwd": "pw", "roles": ["root"] };
     assert_eq!(run(&s, &mut c, "admin", root), 0);
@@ -243,7 +243,7 @@ fn a_user_that_does_not_exist_answers_as_one_that_does() {
     };
     let first = salt(&s);
     assert_eq!(first, salt(&s));
-    assert_eq!(first, salt(&guarded_over(kept)));
+    assert_eq!(first, salt(&start_guarded_on(kept)));
 }
 
 #[test]
@@ -360,7 +360,7 @@ fn invented_users_look_like_real_ones() {
 
 #[test]
 fn one_of_many_first_users_by_the_localhost_exception_is_created() {
-    let s = guarded();
+    let s = start_guarded();
     let all = std::sync::Barrier::new(8);
     let codes: Vec<i64> = std::thread::scope(|scope| {
         let one = |i: usize| {

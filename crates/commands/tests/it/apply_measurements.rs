@@ -16,7 +16,7 @@ use crate::behaviour::{logging_store, send, serve, store};
 struct Steps(AtomicU64);
 
 impl Observer for Steps {
-    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+    fn before_call(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         if matches!(call, Call::Cursor { .. } | Call::Visit { .. }) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }

@@ -68,7 +68,7 @@ pub(crate) fn logging_store_of(bytes_max: u64) -> Arc<store::Store> {
 /// A store in memory that logs changes for search indexes, as on a standalone server.
 pub(crate) fn feeding_store() -> Arc<store::Store> {
     let hooks = commands::StoreHooks::new(Arc::new(SystemClock::default()));
-    open(hooks.feeding(1 << 30))
+    open(hooks.log_for_search(1 << 30))
 }
 
 fn open(hooks: commands::StoreHooks) -> Arc<store::Store> {
@@ -80,7 +80,7 @@ fn open(hooks: commands::StoreHooks) -> Arc<store::Store> {
 pub(crate) fn serve(config: Config, store: Arc<store::Store>) -> Arc<Dispatcher> {
     let service = Service::new(config, Arc::new(SystemClock::default()), store);
     service.state.load(&service.store).expect("the settings");
-    Arc::new(registry::dispatcher(service.shared()))
+    Arc::new(registry::dispatcher(service.into_shared()))
 }
 
 /// The same with the parts that the server process adds: the network, the file system, the log of

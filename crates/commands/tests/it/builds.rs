@@ -23,7 +23,7 @@ struct BuildObserver {
 }
 
 impl Observer for BuildObserver {
-    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+    fn before_call(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         if let Call::Cursor {
             table: Table::Doc,
             opts,

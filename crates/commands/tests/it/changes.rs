@@ -74,7 +74,7 @@ fn drain(c: &mut Client, opened: &DocBuf) -> Vec<DocBuf> {
         return all;
     }
     loop {
-        let more = c.more(id, 10);
+        let more = c.get_more(id, 10);
         let events = batch(&more);
         let last = events.is_empty() || self::id(&more) == 0;
         all.extend(events);
@@ -111,7 +111,11 @@ fn events_come_in_order_and_a_stream_goes_on_behind_each() {
         "invalidate",
     ];
     assert_eq!(short(&all), expected);
-    assert_eq!(code(&c.more(id(&opened), 10)), 43, "the stream has ended");
+    assert_eq!(
+        code(&c.get_more(id(&opened), 10)),
+        43,
+        "the stream has ended"
+    );
     for (n, event) in all.iter().enumerate().take(6) {
         let resumed = watch_behind(&mut c, "resumeAfter", &token(event));
         assert_eq!(short(&drain(&mut c, &resumed)), expected[n + 1..]);
@@ -142,7 +146,7 @@ fn a_waiting_stream_is_woken_by_its_own_collection_only() {
         other.send(&doc! { "insert": "c", "documents": [{ "_id": 7i32 }] });
     });
     let began = Instant::now();
-    let reply = c.more(opened, 20_000);
+    let reply = c.get_more(opened, 20_000);
     assert_eq!(short(&batch(&reply)), ["insert Some(7)"]);
     assert!(began.elapsed() < Duration::from_secs(10));
     assert!(c.waits <= 2, "woken {} times", c.waits);
@@ -157,7 +161,7 @@ fn an_empty_batch_has_a_place_that_moves_on() {
     let text = |d: &DocBuf| d.doc().field("_data").as_str().unwrap().to_owned();
     let first = place(&opened);
     c.run(r#"{"insert": "other", "documents": [{"_id": 1}]}"#);
-    let later = place(&c.more(id(&opened), 1));
+    let later = place(&c.get_more(id(&opened), 1));
     assert!(text(&first) < text(&later));
     c.run(r#"{"insert": "c", "documents": [{"_id": 1}, {"_id": 2}]}"#);
     let one = c.send(&doc! { "getMore": id(&opened), "collection": "c", "batchSize": 1i32 });
@@ -203,7 +207,7 @@ fn transactions_are_seen_at_their_commit() {
             c.send(&statement("db", change.clone(), number, false)),
         ];
         assert!(replies.iter().all(|r| code(r) == 0), "{replies:?}");
-        assert!(batch(&c.more(id(&opened), 1)).is_empty());
+        assert!(batch(&c.get_more(id(&opened), 1)).is_empty());
         let ended = c.send(&statement("admin", doc! { end: 1i32 }, number, false));
         assert_eq!(code(&ended), 0, "{ended:?}");
     }
@@ -327,7 +331,7 @@ fn documents_before_and_after_changes() {
         last.field("fullDocumentBeforeChange"),
         Value::Null
     ));
-    assert_eq!(code(&c.more(id(&required), 10)), 47);
+    assert_eq!(code(&c.get_more(id(&required), 10)), 47);
 }
 
 #[test]
@@ -391,7 +395,7 @@ fn scopes_and_what_may_follow() {
         let _ = c.send(&doc! { "insert": "c", "documents": [{ "_id": 1i32 }], "$db": db });
         c.send(&doc! { "dropDatabase": 1i32, "$db": db });
     }
-    assert_eq!(code(&c.more(id(&hidden), 10)), 280);
+    assert_eq!(code(&c.get_more(id(&hidden), 10)), 280);
     let more = |c: &mut Client, of: &DocBuf, db: &str| {
         c.send(&doc! {
             "getMore": id(of), "collection": "$cmd.aggregate", "maxTimeMS": 10i32, "$db": db

@@ -5,7 +5,7 @@ use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
 
 /// 300 documents, every tenth with an array in the key.
-fn filled() -> Standalone {
+fn start_filled() -> Standalone {
     let mut server = Standalone::new();
     let documents: Vec<Json> = (0..300)
         .map(|i| {
@@ -39,14 +39,14 @@ fn find(filter: &Json, more: &Json) -> Json {
 
 #[test]
 fn ranges_are_answered_without_reading_documents() {
-    let mut server = filled();
+    let mut server = start_filled();
     let filter = json!({ "a": { "$gte": 3, "$lt": 5 } });
     let order = json!({ "a": 1, "_id": -1 });
     let by_index = find_documents(
         &mut server,
         &find(&filter, &json!({ "sort": order, "hint": "whole" })),
     );
-    let looked = server.examined();
+    let looked = server.read_totals();
     assert_eq!((looked.keys, looked.docs), (30, 0));
     let by_scan = json!({ "sort": order, "hint": { "$natural": 1 } });
     assert_eq!(
@@ -56,7 +56,7 @@ fn ranges_are_answered_without_reading_documents() {
     // Fields that are not in the key, and paths inside them.
     let deep = json!({ "a": 3, "in.n": { "$gt": 100 } });
     let by_index = find_documents(&mut server, &find(&deep, &json!({ "sort": { "_id": 1 } })));
-    assert_eq!(server.examined().docs, 0);
+    assert_eq!(server.read_totals().docs, 0);
     let by_scan = json!({ "sort": { "_id": 1 }, "hint": { "$natural": 1 } });
     assert_eq!(
         by_index,
@@ -70,7 +70,7 @@ fn ranges_are_answered_without_reading_documents() {
 
 #[test]
 fn stored_fields_cover_queries_that_need_no_other_field() {
-    let mut server = filled();
+    let mut server = start_filled();
     let (filter, projection) = (json!({ "tags": { "$lt": 25 } }), json!({ "a": 1, "in": 1 }));
     let natural = json!({ "$natural": 1 });
     for (projection, docs) in [(projection, 0), (json!({ "pad": 1 }), 52)] {
@@ -80,7 +80,7 @@ fn stored_fields_cover_queries_that_need_no_other_field() {
         };
         let by_index = find_documents(&mut server, &find(&filter, &more(&json!("some"))));
         // 25 documents, and 27 more with a second entry; each is read once.
-        assert_eq!(server.examined().docs, docs, "{projection}");
+        assert_eq!(server.read_totals().docs, docs, "{projection}");
         assert_eq!(
             by_index,
             find_documents(&mut server, &find(&filter, &more(&natural)))
@@ -93,13 +93,13 @@ fn stored_fields_cover_queries_that_need_no_other_field() {
         "hint": hint })
     };
     let by_index = find_documents(&mut server, &grouped(&json!("some")));
-    assert_eq!(server.examined().docs, 0);
+    assert_eq!(server.read_totals().docs, 0);
     assert_eq!(by_index, find_documents(&mut server, &grouped(&natural)));
 }
 
 #[test]
 fn every_change_of_a_document_is_in_its_entries() {
-    let mut server = filled();
+    let mut server = start_filled();
     server.ok(&json!({ "update": "c", "updates": [
         { "q": { "a": 7 }, "u": { "$set": { "in.n": -1, "new": "y" } }, "multi": true },
         { "q": { "_id": 20 }, "u": { "$set": { "tags": [1, 2, 3] } } },
@@ -108,7 +108,7 @@ fn every_change_of_a_document_is_in_its_entries() {
     for filter in [json!({ "a": 7 }), json!({ "a": 0 })] {
         let more = |hint: Json| json!({ "sort": { "_id": 1 }, "hint": hint });
         let by_index = find_documents(&mut server, &find(&filter, &more(json!("whole"))));
-        assert_eq!(server.examined().docs, 0);
+        assert_eq!(server.read_totals().docs, 0);
         let by_scan = find_documents(&mut server, &find(&filter, &more(json!({ "$natural": 1 }))));
         assert_eq!(by_index, by_scan);
     }
@@ -135,20 +135,20 @@ fn collations_and_hashes_carry_documents_too() {
     ] }));
     let more = json!({ "collation": collation, "sort": { "_id": 1 }, "hint": "w" });
     let by_index = find_documents(&mut server, &find(&json!({ "w": "A" }), &more));
-    assert_eq!(server.examined().docs, 0);
+    assert_eq!(server.read_totals().docs, 0);
     assert_eq!(
         by_index,
         json!([{ "_id": 0, "w": "a", "n": 0 }, { "_id": 1, "w": "A", "n": 1 }])
     );
     let more = json!({ "projection": { "w": 1 }, "hint": "h" });
     let by_hash = find_documents(&mut server, &find(&json!({ "n": 3 }), &more));
-    assert_eq!(server.examined().docs, 0);
+    assert_eq!(server.read_totals().docs, 0);
     assert_eq!(by_hash, json!([{ "_id": 3, "w": "B" }]));
 }
 
 #[test]
 fn what_cannot_be_carried_is_refused() {
-    let mut server = filled();
+    let mut server = start_filled();
     let sphere = json!({ "at": "2dsphere" });
     let cases = [
         (json!({ "b": 1 }), json!(1), 14),

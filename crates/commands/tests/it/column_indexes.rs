@@ -80,7 +80,7 @@ impl Server {
 
     /// The results of a pipeline by segments and by documents; `more` has additional fields of the
     /// command.
-    pub(crate) fn both(&mut self, stages: &[Json], more: &Json) -> [Result<Json, Json>; 2] {
+    pub(crate) fn run_both(&mut self, stages: &[Json], more: &Json) -> [Result<Json, Json>; 2] {
         [json!({}), json!({ "$natural": 1 })].map(|hint| {
             let mut command = json!({ "aggregate": "c", "pipeline": stages, "hint": hint,
                 "cursor": { "batchSize": 100_000 } });
@@ -103,7 +103,7 @@ impl Server {
         more: &Json,
         works: bool,
     ) -> Result<String, Json> {
-        let mut reply = self.send(&with(command.clone(), more));
+        let mut reply = self.send(&with_fields(command.clone(), more));
         let mut all = Vec::new();
         loop {
             if let Some(code) = reply.get("code") {
@@ -148,7 +148,7 @@ impl Server {
     }
 
     /// The counters in the last stages of an explained pipeline.
-    pub(crate) fn explained(&mut self, stages: &[Json]) -> Json {
+    pub(crate) fn explain_stages(&mut self, stages: &[Json]) -> Json {
         let inner = json!({ "aggregate": "c", "pipeline": stages, "cursor": {} });
         let mut reply = self.ok(&json!({ "explain": inner, "verbosity": "executionStats" }));
         lowest(reply["stages"][0]["$cursor"]["executionStats"]["executionStages"].take())
@@ -168,7 +168,7 @@ pub(crate) fn lowest(mut stage: Json) -> Json {
     stage
 }
 
-pub(crate) fn with(mut command: Json, more: &Json) -> Json {
+pub(crate) fn with_fields(mut command: Json, more: &Json) -> Json {
     for (name, value) in more.as_object().into_iter().flatten() {
         command[name] = value.clone();
     }
@@ -176,7 +176,7 @@ pub(crate) fn with(mut command: Json, more: &Json) -> Json {
 }
 
 /// 300 documents, in segments of 100.
-fn filled(key: &Json) -> Server {
+fn start_filled(key: &Json) -> Server {
     let mut server = Server::of(Sizes {
         docs_max: 100,
         docs_min: 50,
@@ -191,13 +191,13 @@ fn filled(key: &Json) -> Server {
     server
 }
 
-fn chosen() -> Json {
+fn column_key() -> Json {
     json!({ "a": "columnstore", "s.t": "columnstore", "u.x": "columnstore" })
 }
 
 #[test]
 fn groups_are_read_from_segments_and_touched_documents() {
-    let mut server = filled(&chosen());
+    let mut server = start_filled(&column_key());
     let group = json!({ "$group": { "_id": "$s.t", "n": { "$sum": "$a" } } });
     let counted = |stage: &Json| {
         [
@@ -213,34 +213,41 @@ fn groups_are_read_from_segments_and_touched_documents() {
                 .to_owned()
         })
     };
-    let stage = server.explained(std::slice::from_ref(&group));
+    let stage = server.explain_stages(std::slice::from_ref(&group));
     assert_eq!(stage["stage"], json!("COLUMN_SCAN"), "{stage}");
     assert_eq!(counted(&stage), ["3", "0", "300", "0"]);
     // Two segments contain no value between 12 and 15.
     let range = json!({ "$match": { "a": { "$gte": 12, "$lt": 15 } } });
     let stages = [range, group.clone()];
-    assert_eq!(counted(&server.explained(&stages)), ["1", "2", "100", "0"]);
+    assert_eq!(
+        counted(&server.explain_stages(&stages)),
+        ["1", "2", "100", "0"]
+    );
     server.ok(
         &json!({ "update": "c", "updates": [{ "q": { "_id": 7 }, "u": { "$set": { "a": 13 } } }] }),
     );
     server.ok(&json!({ "delete": "c", "deletes": [{ "q": { "_id": 130 }, "limit": 1 }] }));
     server.ok(&json!({ "insert": "c", "documents": [{ "_id": 1000, "a": 14 }] }));
-    assert_eq!(counted(&server.explained(&stages)), ["1", "2", "99", "2"]);
-    let [by_columns, by_documents] = server.both(&stages, &json!({}));
+    assert_eq!(
+        counted(&server.explain_stages(&stages)),
+        ["1", "2", "99", "2"]
+    );
+    let [by_columns, by_documents] = server.run_both(&stages, &json!({}));
     assert_eq!(by_columns, by_documents);
     // The path leads through arrays: each document would be read, so a scan is used.
     let below = [json!({ "$group": { "_id": "$u.x" } })];
-    assert_eq!(server.explained(&below)["stage"], json!("COLLSCAN"));
+    assert_eq!(server.explain_stages(&below)["stage"], json!("COLLSCAN"));
     // A field without a column.
     let other = [json!({ "$group": { "_id": "$z" } })];
-    assert_eq!(server.explained(&other)["stage"], json!("COLLSCAN"));
+    assert_eq!(server.explain_stages(&other)["stage"], json!("COLLSCAN"));
     server.validate();
 }
 
 #[test]
 fn all_top_level_fields_are_columns_of_one_index() {
-    let mut server = filled(&json!({ "$**": "columnstore" }));
-    let stage = server.explained(&[json!({ "$group": { "_id": "$a", "z": { "$max": "$z" } } })]);
+    let mut server = start_filled(&json!({ "$**": "columnstore" }));
+    let stage =
+        server.explain_stages(&[json!({ "$group": { "_id": "$a", "z": { "$max": "$z" } } })]);
     assert_eq!(
         stage["rowsFromSegments"],
         json!({ "$numberInt": "300" }),
@@ -248,13 +255,13 @@ fn all_top_level_fields_are_columns_of_one_index() {
     );
     // A path below a field is read from the field's values.
     let below = [json!({ "$group": { "_id": "$s.t", "n": { "$sum": 1 } } })];
-    let stage = server.explained(&below);
+    let stage = server.explain_stages(&below);
     assert_eq!(
         stage["rowsFromSegments"],
         json!({ "$numberInt": "300" }),
         "{stage}"
     );
-    let [by_columns, by_documents] = server.both(&below, &json!({}));
+    let [by_columns, by_documents] = server.run_both(&below, &json!({}));
     assert_eq!(by_columns, by_documents);
     let find = json!({ "find": "c", "filter": { "s.t": "x1" }, "projection": { "s.t": 1 },
         "batchSize": 1 });
@@ -265,7 +272,7 @@ fn all_top_level_fields_are_columns_of_one_index() {
 
 #[test]
 fn hints_and_hiding_say_whether_columns_are_read() {
-    let mut server = filled(&chosen());
+    let mut server = start_filled(&column_key());
     let stages = [json!({ "$group": { "_id": "$a" } })];
     let stage = |server: &mut Server, hint: Json| {
         let inner = json!({ "aggregate": "c", "pipeline": stages, "cursor": {}, "hint": hint });
@@ -274,7 +281,7 @@ fn hints_and_hiding_say_whether_columns_are_read() {
         lowest(plan.clone())["stage"].clone()
     };
     assert_eq!(stage(&mut server, json!("columns")), json!("COLUMN_SCAN"));
-    assert_eq!(stage(&mut server, chosen()), json!("COLUMN_SCAN"));
+    assert_eq!(stage(&mut server, column_key()), json!("COLUMN_SCAN"));
     assert_eq!(
         stage(&mut server, json!({ "$natural": 1 })),
         json!("COLLSCAN")
@@ -285,7 +292,7 @@ fn hints_and_hiding_say_whether_columns_are_read() {
     server.ok(&json!({ "insert": "c", "documents": [{ "_id": 1000, "a": 99 }] }));
     server.ok(&hide(false));
     assert_eq!(stage(&mut server, json!({})), json!("COLUMN_SCAN"));
-    let [by_columns, by_documents] = server.both(&stages, &json!({}));
+    let [by_columns, by_documents] = server.run_both(&stages, &json!({}));
     assert_eq!(by_columns, by_documents);
     // A find of whole documents reads the documents, even if the index is hinted.
     let find = json!({ "find": "c", "filter": { "a": 3 }, "hint": "columns" });
@@ -303,7 +310,7 @@ fn what_a_column_index_cannot_have_is_refused() {
     server.ok(&json!({ "create": "capped", "capped": true, "size": 9999 }));
     server.ok(&json!({ "create": "series", "timeseries": { "timeField": "t" } }));
     let mut code = |coll: &str, key: Json, option: Json| {
-        let index = with(json!({ "key": key, "name": "n" }), &option);
+        let index = with_fields(json!({ "key": key, "name": "n" }), &option);
         let reply = server.send(&json!({ "createIndexes": coll, "indexes": [index] }));
         reply["code"]["$numberInt"]
             .as_str()

@@ -4,7 +4,7 @@
 //! values from columns have to equal those from documents, which `{ $natural: 1 }` reads.
 //! `QUARRY_COLUMNS=n` runs n rounds instead of a few; `QUARRY_SEED=n` begins with another seed.
 
-use crate::column_indexes::{Server, lowest, with};
+use crate::column_indexes::{Server, lowest, with_fields};
 use crate::columns::{PATHS, Rng, document, filter, group};
 use serde_json::{Value as Json, json};
 
@@ -127,14 +127,14 @@ impl CollectionHistory {
         all
     }
 
-    fn some_id(&mut self) -> i32 {
+    fn draw_id(&mut self) -> i32 {
         let below = if self.clustered { 400 } else { self.next + 1 };
         self.g.roll(below) as i32
     }
 
     /// One random write, which may fail.
     fn write(&mut self, more: &Json) {
-        let id = self.some_id();
+        let id = self.draw_id();
         let command = match self.g.roll(9) {
             0..=2 => {
                 let number = 1 + self.g.roll(12);
@@ -158,18 +158,18 @@ impl CollectionHistory {
             _ => json!({ "findAndModify": "c", "query": { "_id": id },
                 "update": { "$inc": { "n": 1 } } }),
         };
-        self.server.send(&with(command, more));
+        self.server.send(&with_fields(command, more));
     }
 
     fn transaction(&mut self) {
         let begin = self.server.in_transaction(true);
         self.server
-            .send(&with(json!({ "find": "c", "limit": 1 }), &begin));
+            .send(&with_fields(json!({ "find": "c", "limit": 1 }), &begin));
         let inside = self.server.in_transaction(false);
         for _ in 0..1 + self.g.roll(4) {
             match self.g.roll(4) {
                 0 if !self.compare(&inside) => {
-                    let end = with(json!({ "abortTransaction": 1 }), &inside);
+                    let end = with_fields(json!({ "abortTransaction": 1 }), &inside);
                     self.server.send(&end);
                     return;
                 }
@@ -183,7 +183,7 @@ impl CollectionHistory {
         let end = self
             .g
             .pick(&["commitTransaction", "commitTransaction", "abortTransaction"]);
-        let end = with(json!({ end: 1 }), &inside);
+        let end = with_fields(json!({ end: 1 }), &inside);
         self.server.send(&end);
     }
 
@@ -201,7 +201,7 @@ impl CollectionHistory {
         if self.g.roll(5) == 0 {
             more["collation"] = json!({ "locale": "en", "strength": 2 });
         }
-        let [by_columns, by_documents] = self.server.both(&stages, &more);
+        let [by_columns, by_documents] = self.server.run_both(&stages, &more);
         if by_columns.is_err() && more.get("autocommit").is_some() {
             return false;
         }
@@ -221,12 +221,12 @@ impl CollectionHistory {
         }
         let works = self.g.roll(3) == 0;
         let hint = [json!({}), json!("columns")][self.g.roll(2)].clone();
-        let by_columns = with(asked.clone(), &json!({ "hint": hint }));
+        let by_columns = with_fields(asked.clone(), &json!({ "hint": hint }));
         let by_columns = self.server.answer(&by_columns, &more, works);
         if by_columns.is_err() && more.get("autocommit").is_some() {
             return false;
         }
-        let by_documents = with(asked.clone(), &json!({ "hint": { "$natural": 1 } }));
+        let by_documents = with_fields(asked.clone(), &json!({ "hint": { "$natural": 1 } }));
         let by_documents = self.server.answer(&by_documents, &more, false);
         match by_documents.is_ok() {
             true => self.answered += 1,
@@ -292,7 +292,7 @@ fn column_indexes_give_what_documents_give() {
         eprintln!("seed {seed}");
         (0..STEPS).for_each(|_| story.step());
         let stages = [json!({ "$group": { "_id": "$a", "n": { "$sum": 1 } } })];
-        let stage = story.server.explained(&stages);
+        let stage = story.server.explain_stages(&stages);
         if stage["stage"] == json!("COLUMN_SCAN") {
             let counted = |name: &str| stage[name]["$numberInt"].as_str()?.parse::<u64>().ok();
             rows += counted("rowsFromSegments").expect("a number");

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 const DOCUMENTS: i64 = 300;
 
-fn filled() -> Standalone {
+fn start_filled() -> Standalone {
     let mut server = Standalone::new();
     fill(&mut server);
     server
@@ -29,7 +29,7 @@ fn run(server: &mut Standalone, pipeline: &Json) -> (Json, u64) {
     let reply = server.ok(&command);
     (
         reply["cursor"]["firstBatch"].clone(),
-        server.examined().docs,
+        server.read_totals().docs,
     )
 }
 
@@ -46,7 +46,7 @@ fn read_by(server: &mut Standalone, pipeline: &Json) -> Json {
 
 #[test]
 fn all_documents_are_counted_without_reading_them() {
-    let mut server = filled();
+    let mut server = start_filled();
     for (pipeline, result) in [
         // The pipeline that drivers send for countDocuments({}).
         (
@@ -79,7 +79,7 @@ fn all_documents_are_counted_without_reading_them() {
 
 #[test]
 fn counts_with_other_filters_read_entries_or_documents() {
-    let mut server = filled();
+    let mut server = start_filled();
     for (pipeline, result, read) in [
         (
             json!([{ "$match": { "a": 1 } }, { "$count": "n" }]),
@@ -122,7 +122,7 @@ fn counts_with_other_filters_read_entries_or_documents() {
         "hint": { "$natural": 1 } });
     let reply = server.ok(&hinted);
     assert_eq!(reply["cursor"]["firstBatch"], json!([{ "n": 300 }]));
-    assert_eq!(server.examined().docs, 300);
+    assert_eq!(server.read_totals().docs, 300);
 }
 
 #[test]

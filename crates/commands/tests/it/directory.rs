@@ -106,9 +106,9 @@ fn plain(s: &Dispatcher, c: &mut Connection, user: &str, password: &str) -> DocB
     send(s, c, "$external", request(payload.as_bytes()).doc())
 }
 
-fn over_tls(s: &Dispatcher) -> Connection {
+fn connect_tls(s: &Dispatcher) -> Connection {
     let mut c = s.connect(ELSEWHERE);
-    c.identity.verified(None);
+    c.identity.set_verified(None);
     c
 }
 
@@ -132,7 +132,7 @@ fn a_password_is_accepted_on_protected_connections_only() {
         "{text}"
     );
     assert_eq!(ldap.asked.load(Ordering::Relaxed), 0);
-    let mut c = over_tls(&s);
+    let mut c = connect_tls(&s);
     let done = plain(&s, &mut c, "ann", "pw");
     assert_eq!(done.doc().field("done").as_bool(), Some(true), "{done:?}");
     assert_eq!(find(&s, &mut c), 0);
@@ -154,7 +154,7 @@ fn without_groups_the_user_has_a_document() {
     let ldap = Ldap::new();
     let s = ldap.server(false, false);
     let mut root = root(&s);
-    let mut c = over_tls(&s);
+    let mut c = connect_tls(&s);
     assert_eq!(code(&plain(&s, &mut c, "ann", "pw")), 18);
     let user = doc! { "createUser": "ann", "roles": [ { "role": "read", "db": "d" } ] };
     assert_eq!(run(&s, &mut root, "$external", user), 0);
@@ -174,7 +174,7 @@ fn without_groups_the_user_has_a_document() {
 fn wrong_logins_say_no_more_than_that_they_failed() {
     let ldap = Ldap::new();
     let s = ldap.server(true, false);
-    let mut c = over_tls(&s);
+    let mut c = connect_tls(&s);
     for (user, password) in [("ann", "wrong"), ("ann", ""), ("", "pw")] {
         let refused = plain(&s, &mut c, user, password);
         let text = refused.doc().field("errmsg").as_str().unwrap().to_owned();
@@ -196,8 +196,8 @@ fn wrong_logins_say_no_more_than_that_they_failed() {
         !greeted.doc().contains("speculativeAuthenticate"),
         "a greeting may not block"
     );
-    let off = crate::access::guarded();
-    let mut c = over_tls(&off);
+    let off = crate::access::start_guarded();
+    let mut c = connect_tls(&off);
     assert_eq!(code(&plain(&off, &mut c, "ann", "pw")), 334);
 }
 
@@ -209,7 +209,7 @@ fn wrong_passwords_wait_their_turn_without_asking_the_directory() {
     body.put("$db", "$external");
     let mut waits = 0;
     for _ in 0..12 {
-        let mut c = over_tls(&s);
+        let mut c = connect_tls(&s);
         match s.handle(&mut c, &Request::new(body.doc()), &mut Vec::new()) {
             Outcome::Wait { .. } => waits += 1,
             Outcome::Reply => {}
@@ -231,7 +231,7 @@ fn a_lost_directory_is_reported_in_the_log_only() {
     drop(closed);
     let s = gone.server(true, false);
     let mut root = root(&s);
-    let mut c = over_tls(&s);
+    let mut c = connect_tls(&s);
     for _ in 0..8 {
         let refused = plain(&s, &mut c, "ann", "pw");
         let text = refused.doc().field("errmsg").as_str().unwrap().to_owned();

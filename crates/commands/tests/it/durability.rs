@@ -49,7 +49,7 @@ impl HeldServer {
     }
 
     /// Ends the process; another one opens the data that the operating system still has.
-    fn restarted(self) -> HeldServer {
+    fn restart(self) -> HeldServer {
         HeldServer::on(self.engine, Config::default())
     }
 
@@ -117,7 +117,7 @@ fn n(reply: &DocBuf, name: &str) -> i64 {
     reply.doc().field(name).as_i64_exact().unwrap_or(-1)
 }
 
-fn with(mut command: DocBuf, name: &str, value: DocBuf) -> DocBuf {
+fn with_field(mut command: DocBuf, name: &str, value: DocBuf) -> DocBuf {
     command.put(name, &value);
     command
 }
@@ -137,7 +137,7 @@ fn an_update_without_a_change_waits_for_the_write_that_it_found() {
         },
         &[insert(1)],
     );
-    let journaled = || with(set(), "writeConcern", doc! { "j": true });
+    let journaled = || with_field(set(), "writeConcern", doc! { "j": true });
     let pos = alone.write(&journaled());
     alone.waits(pos, &journaled());
     alone.at_once(&set());
@@ -265,7 +265,7 @@ fn a_retry_answered_from_the_record_waits_for_the_first_try() {
     }
     // After a restart, the record is in a journal that is not durable yet.
     let pos = s.write(&numbered(inc(), 5));
-    let mut s = s.restarted();
+    let mut s = s.restart();
     s.waits(pos, &numbered(inc(), 5));
 }
 
@@ -299,7 +299,7 @@ fn a_write_that_reports_itself_alone_waits_for_itself_alone() {
     ));
     assert!(own < later);
     // Without an acknowledgement by the journal, no reply waits.
-    let loose = with(insert(2), "writeConcern", doc! { "w": 1i32 });
+    let loose = with_field(insert(2), "writeConcern", doc! { "w": 1i32 });
     s.at_once(&loose);
 }
 
@@ -334,7 +334,7 @@ fn reads_that_ask_for_majority_wait_for_what_they_return() {
             doc! { "distinct": "c", "key": "n" },
         ] {
             // count does not support snapshots.
-            let (outcome, reply) = s.run(&with(read.clone(), "readConcern", concern()));
+            let (outcome, reply) = s.run(&with_field(read.clone(), "readConcern", concern()));
             let refused = n(&reply, "ok") != 1;
             let waits = matches!(outcome, Outcome::Durable(p) if p >= pos);
             assert!(
@@ -342,7 +342,7 @@ fn reads_that_ask_for_majority_wait_for_what_they_return() {
                 "{level} {read:?} must wait: {outcome:?} {reply:?}"
             );
             assert!(!refused || level == "snapshot", "{reply:?}");
-            s.at_once(&with(read, "readConcern", doc! { "level": "local" }));
+            s.at_once(&with_field(read, "readConcern", doc! { "level": "local" }));
         }
     }
 }
@@ -355,7 +355,11 @@ fn get_more_waits_as_its_cursor_does() {
     ] {
         let mut s = HeldServer::new(&[insert(1), insert(2), insert(3)]);
         let open = |s: &mut HeldServer, level: &str| {
-            let (_, reply) = s.run(&with(read.clone(), "readConcern", doc! { "level": level }));
+            let (_, reply) = s.run(&with_field(
+                read.clone(),
+                "readConcern",
+                doc! { "level": level },
+            ));
             reply
                 .doc()
                 .field("cursor")
@@ -396,7 +400,7 @@ fn a_standalone_server_acknowledges_a_majority_by_its_journal() {
         ..Config::default()
     };
     let mut s = HeldServer::over(standalone, &[insert(1)]);
-    let asked = |id, concern| with(insert(id), "writeConcern", concern);
+    let asked = |id, concern| with_field(insert(id), "writeConcern", concern);
     s.at_once(&insert(2));
     s.at_once(&asked(3, doc! { "w": 1i32 }));
     s.at_once(&asked(4, doc! { "w": "majority", "j": false }));
@@ -415,7 +419,7 @@ fn default_concerns_apply_to_commands_that_bring_none() {
     let set = doc! { "setDefaultRWConcern": 1i32, "$db": "admin",
     "defaultReadConcern": { "level": "majority" },
     "defaultWriteConcern": { "w": 1i32, "j": false } };
-    let mut s = HeldServer::new(&[insert(1), set]).restarted();
+    let mut s = HeldServer::new(&[insert(1), set]).restart();
     s.engine.observer().hold(s.engine.durable_pos());
     s.at_once(&insert(2));
     let mut majority = insert(3);
@@ -447,7 +451,7 @@ fn default_concerns_apply_to_commands_that_bring_none() {
 }
 
 /// The documents of the profile, read by another client.
-fn profiled(s: &HeldServer, comment: &str) -> Vec<DocBuf> {
+fn read_profile(s: &HeldServer, comment: &str) -> Vec<DocBuf> {
     let mut other = s.service.connect("127.0.0.1:2");
     let find = doc! {
         "find": "system.profile", "filter": { "command.comment": comment }, "$db": "db"
@@ -486,12 +490,15 @@ fn an_operation_is_logged_after_its_wait_for_the_journal() {
     for (comment, mut command, effect) in commands {
         command.put("comment", comment);
         s.write(&command);
-        assert!(profiled(&s, comment).is_empty(), "{comment}: not over yet");
+        assert!(
+            read_profile(&s, comment).is_empty(),
+            "{comment}: not over yet"
+        );
         let waits = std::time::Duration::from_millis(30);
         std::thread::sleep(waits);
-        s.service.released(&mut s.conn);
-        s.service.released(&mut s.conn);
-        let rows = profiled(&s, comment);
+        s.service.release_reply(&mut s.conn);
+        s.service.release_reply(&mut s.conn);
+        let rows = read_profile(&s, comment);
         let [row] = &rows[..] else {
             panic!("once: {rows:?}")
         };
@@ -501,10 +508,10 @@ fn an_operation_is_logged_after_its_wait_for_the_journal() {
         assert_eq!(row.doc().field("ns").as_str(), Some("db.c"), "{row:?}");
     }
     // An operation whose reply does not wait is profiled at once, without a wait.
-    let mut command = with(insert(3), "writeConcern", doc! { "w": 1i32, "j": false });
+    let mut command = with_field(insert(3), "writeConcern", doc! { "w": 1i32, "j": false });
     command.put("comment", "does not wait");
     s.at_once(&command);
-    let rows = profiled(&s, "does not wait");
+    let rows = read_profile(&s, "does not wait");
     assert!(
         rows.len() == 1 && !rows[0].doc().contains(WAITED),
         "{rows:?}"
@@ -531,8 +538,8 @@ fn the_command_is_shown_whole_although_its_bytes_are_gone() {
         let outcome = s.service.handle(&mut s.conn, &request, &mut reply);
         assert!(matches!(outcome, Outcome::Durable(_)), "{outcome:?}");
         drop((body, statements));
-        s.service.released(&mut s.conn);
-        let rows = profiled(&s, comment);
+        s.service.release_reply(&mut s.conn);
+        let rows = read_profile(&s, comment);
         let [row] = &rows[..] else {
             panic!("once: {rows:?}")
         };
@@ -553,8 +560,8 @@ fn an_operation_is_slow_when_its_wait_makes_it_slow() {
         command.put("comment", comment);
         s.write(&command);
         std::thread::sleep(std::time::Duration::from_millis(ms));
-        s.service.released(&mut s.conn);
-        let slow = profiled(&s, comment).len();
+        s.service.release_reply(&mut s.conn);
+        let slow = read_profile(&s, comment).len();
         assert!(ms == 0 || slow == 1, "{comment}");
     }
     // The wait ends when the client sends the next command.
@@ -563,5 +570,5 @@ fn an_operation_is_slow_when_its_wait_makes_it_slow() {
     s.write(&command);
     std::thread::sleep(std::time::Duration::from_millis(40));
     s.run(&doc! { "ping": 1i32 });
-    assert_eq!(profiled(&s, "gone").len(), 1);
+    assert_eq!(read_profile(&s, "gone").len(), 1);
 }

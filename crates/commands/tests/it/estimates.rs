@@ -13,7 +13,7 @@ const NAMES: [&str; 5] = [
 ];
 
 /// 20 documents share one `a`, two share one `b`, 400 share one `c`; `d` is the position.
-fn filled(documents: i64) -> Standalone {
+fn start_filled(documents: i64) -> Standalone {
     let mut server = Standalone::new();
     let index = |name: &str| json!({ "name": name, "key": { name: 1 } });
     let indexes: Vec<Json> = ["a", "b", "c", "d"].into_iter().map(index).collect();
@@ -48,7 +48,7 @@ fn number(stage: &Json, name: &str) -> f64 {
 
 #[test]
 fn plans_are_shown_with_their_costs() {
-    let mut server = filled(2000);
+    let mut server = start_filled(2000);
     let find = json!({ "find": "t", "filter": { "c": 3, "d": { "$gte": 1700 } } });
     let e = explain(&mut server, &find);
     let winning = &e["queryPlanner"]["winningPlan"];
@@ -86,7 +86,7 @@ fn plans_are_shown_with_their_costs() {
 
 #[test]
 fn a_scan_and_a_sort_are_expected_to_cost_what_they_read_and_sort() {
-    let mut server = filled(2000);
+    let mut server = start_filled(2000);
     let find = json!({ "find": "t", "filter": { "c": { "$lt": 4 } }, "sort": { "e": 1 },
         "skip": 10, "limit": 50, "projection": { "c": 1 } });
     let e = explain(&mut server, &find);
@@ -104,7 +104,7 @@ fn a_scan_and_a_sort_are_expected_to_cost_what_they_read_and_sort() {
 
 #[test]
 fn what_was_counted_is_exact_and_others_were_not_asked() {
-    let mut server = filled(2000);
+    let mut server = start_filled(2000);
     let find = json!({ "find": "t", "filter": { "b": 7, "c": 2 } });
     let e = explain(&mut server, &find);
     let winning = &e["queryPlanner"]["winningPlan"];
@@ -125,7 +125,7 @@ fn what_was_counted_is_exact_and_others_were_not_asked() {
 
 #[test]
 fn a_plan_by_points_alone_shows_no_estimate() {
-    let mut server = filled(200);
+    let mut server = start_filled(200);
     for command in [
         json!({ "find": "t", "filter": { "c": 3, "a": { "$gte": 70 } }, "sort": { "d": 1 } }),
         json!({ "count": "t", "query": { "c": 3 } }),
@@ -139,7 +139,7 @@ fn a_plan_by_points_alone_shows_no_estimate() {
 
 #[test]
 fn writes_counts_and_pipelines_show_what_was_expected_of_their_reads() {
-    let mut server = filled(2000);
+    let mut server = start_filled(2000);
     let update = json!({ "update": "t", "updates": [
         { "q": { "c": 3, "d": { "$gte": 1700 } }, "u": { "$set": { "e": 1 } }, "multi": true }] });
     let e = explain(&mut server, &update);

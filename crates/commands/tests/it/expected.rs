@@ -31,7 +31,7 @@ const OF_RELEASE: &str = "## What MongoDB ";
 
 /// Reads the rows `| folder | area | 1, 4-6, ~9 | reason |` of the document: the cases that are
 /// expected to fail, and those that may fail (`~`).
-fn expected(folder: &str, profile: Profile) -> (Numbers, Numbers) {
+fn read_expected(folder: &str, profile: Profile) -> (Numbers, Numbers) {
     let text = include_str!("../../../../docs/expected-differences.md");
     let (mut fails, mut may) = (Numbers::new(), Numbers::new());
     let mut is_meant = true;
@@ -175,7 +175,7 @@ fn judge(name: &str, profile: Profile) {
         return;
     }
     let (found, why) = by_area(failed);
-    let (expected, may) = expected(name, profile);
+    let (expected, may) = read_expected(name, profile);
     let mut wrong = Vec::new();
     for area in found.keys().chain(expected.keys()).collect::<BTreeSet<_>>() {
         let (none, has, wants) = (BTreeSet::new(), found.get(area), expected.get(area));

@@ -148,7 +148,7 @@ impl Random {
 }
 
 /// The same documents in `with`, which gets the index, and in `without`.
-fn both(s: &mut Server, docs: &[Json], key: Json) {
+fn fill_both(s: &mut Server, docs: &[Json], key: Json) {
     for coll in ["with", "without"] {
         s.ok(&json!({ "insert": coll, "documents": docs[..docs.len() / 2] }));
     }
@@ -171,7 +171,7 @@ fn an_index_on_the_sphere_gives_what_the_collection_gives() {
             _ => json!({ "_id": i, "k": [i % 3, 7], "a": { "g": r.geometry() } }),
         })
         .collect();
-    both(&mut s, &docs, json!({ "a.g": "2dsphere", "k": 1 }));
+    fill_both(&mut s, &docs, json!({ "a.g": "2dsphere", "k": 1 }));
     let (mut found, mut scans) = (0, 0);
     for round in 0..120 {
         if round == 60 {
@@ -216,7 +216,7 @@ fn an_index_on_the_plane_gives_what_the_collection_gives() {
             }
         })
         .collect();
-    both(&mut s, &docs, json!({ "g": "2d" }));
+    fill_both(&mut s, &docs, json!({ "g": "2d" }));
     let (mut found, mut scans) = (0, 0);
     for _ in 0..120 {
         let filter = json!({ "g": r.on_plane() });

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// How many of the tested indexes, counted from the first, can be read loosely.
 const LOOSE: usize = 6;
 
-fn explained(server: &mut Standalone, pipeline: &Json) -> Json {
+fn explain_pipeline(server: &mut Standalone, pipeline: &Json) -> Json {
     let command = json!({ "aggregate": "t", "pipeline": pipeline, "cursor": {} });
     let e = server.ok(&json!({ "explain": command, "verbosity": "executionStats" }));
     e["stages"][0]["$cursor"].clone()
@@ -99,7 +99,7 @@ fn one_entry_is_read_for_each_group() {
             4,
         ),
     ] {
-        let cursor = explained(&mut server, &pipeline);
+        let cursor = explain_pipeline(&mut server, &pipeline);
         assert!(is_loose(&cursor), "{pipeline}: {cursor}");
         let keys = cursor["executionStats"]["totalKeysExamined"].as_u64();
         // A few more entries are read at the beginning, until the groups are known to be large.
@@ -107,12 +107,12 @@ fn one_entry_is_read_for_each_group() {
         assert_eq!(cursor["executionStats"]["totalDocsExamined"], documents);
         let loose = run(&mut server, &pipeline, &json!({}));
         assert_eq!(loose.len() as u64, groups);
-        assert_eq!(server.examined().keys, keys.unwrap(), "{pipeline}");
+        assert_eq!(server.read_totals().keys, keys.unwrap(), "{pipeline}");
         let hint = json!({ "hint": { "$natural": 1 } });
         let plain = run(&mut server, &pipeline, &hint);
         assert_eq!(by_id(loose), by_id(plain), "{pipeline}");
     }
-    let many = explained(
+    let many = explain_pipeline(
         &mut server,
         &json!([{ "$sort": { "at": 1 } }, { "$group": latest }]),
     );
@@ -144,18 +144,18 @@ fn other_groups_read_all() {
         json!([{ "$sort": { "c": 1, "b": 1 } }, { "$group": { "_id": "$a", "x": first } }]),
         json!([{ "$match": { "c": 1 } }, sort, { "$group": { "_id": "$a", "x": first } }]),
     ] {
-        let cursor = explained(&mut server, &pipeline);
+        let cursor = explain_pipeline(&mut server, &pipeline);
         assert!(!is_loose(&cursor), "{pipeline}: {cursor}");
     }
     let grouped = json!([sort, { "$group": { "_id": "$a", "x": first } }]);
-    assert!(is_loose(&explained(&mut server, &grouped)));
+    assert!(is_loose(&explain_pipeline(&mut server, &grouped)));
     let collation = json!({ "collation": { "locale": "en", "strength": 2 } });
     let by_collation = run(&mut server, &grouped, &collation);
-    assert!(server.examined().docs >= 200);
+    assert!(server.read_totals().docs >= 200);
     assert_eq!(by_collation.len(), 4);
     // An array among the values prevents loose reading.
     server.ok(&json!({ "insert": "t", "documents": [{ "a": [1, 2], "b": -1 }] }));
-    assert!(!is_loose(&explained(&mut server, &grouped)));
+    assert!(!is_loose(&explain_pipeline(&mut server, &grouped)));
     assert_eq!(run(&mut server, &grouped, &json!({})).len(), 5);
 }
 
@@ -279,7 +279,7 @@ fn loose_scans_give_what_sorting_and_grouping_gives() {
                 let found = run(&mut server, &pipeline, &json!({}));
                 let natural = json!({ "hint": { "$natural": 1 } });
                 let plain = run(&mut server, &pipeline, &natural);
-                let is_loose = is_loose(&explained(&mut server, &pipeline));
+                let is_loose = is_loose(&explain_pipeline(&mut server, &pipeline));
                 assert_eq!(
                     by_id(found),
                     by_id(plain),

@@ -50,7 +50,7 @@ impl Db {
     }
 }
 
-fn planned(name: &str, filtered: bool) -> (String, bool) {
+fn expected_plan(name: &str, filtered: bool) -> (String, bool) {
     (name.to_owned(), filtered)
 }
 
@@ -74,14 +74,14 @@ fn all_commands_of_a_shape_use_what_the_filter_allows() {
         format!("{{'findAndModify': 'c', 'query': {q}, 'remove': true}}"),
     ];
     for command in &commands {
-        assert_ne!(db.plan(command), planned("b", true), "{command}");
+        assert_ne!(db.plan(command), expected_plan("b", true), "{command}");
     }
     db.run(SET_B);
     for command in &commands {
-        assert_eq!(db.plan(command), planned("b", true), "{command}");
+        assert_eq!(db.plan(command), expected_plan("b", true), "{command}");
     }
     db.run("{'planCacheClearFilters': 'c'}");
-    assert_eq!(db.plan(&commands[0]), planned("a", false));
+    assert_eq!(db.plan(&commands[0]), expected_plan("a", false));
     // The executed plan is the one that explain shows.
     db.run(SET_B);
     let done = db.run(&format!("{{'count': 'c', 'query': {q}}}"));
@@ -127,7 +127,7 @@ fn without_an_index_of_use_the_collection_is_read() {
     for index in ["'z'", "'never'", "{'never': 1}"] {
         db.run(&SET_B.replace("{'b': 1}", index));
         let find = "{'find': 'c', 'filter': {'a': 2, 'b': {'$gt': 0}}}";
-        assert_eq!(db.plan(find), planned("COLLSCAN", true), "{index}");
+        assert_eq!(db.plan(find), expected_plan("COLLSCAN", true), "{index}");
     }
     // A lookup by `_id` is not planned.
     db.run("{'planCacheSetFilter': 'c', 'query': {'_id': 1}, 'indexes': ['a']}");
@@ -152,6 +152,6 @@ fn settings_of_a_query_come_before_its_filter() {
             "{{'setQuerySettings': {query}, '$db': 'd'}}, 'settings': {{'indexHints': {{'ns': \
                 {{'db': 'd', 'coll': 'c'}}, 'allowedIndexes': ['a']}}}}, '$db': 'admin'}}"
         ));
-        assert_eq!(db.plan(&format!("{query}}}")), planned("a", false));
+        assert_eq!(db.plan(&format!("{query}}}")), expected_plan("a", false));
     }
 }

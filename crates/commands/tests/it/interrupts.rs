@@ -119,7 +119,7 @@ fn long_commands() -> Vec<String> {
     all
 }
 
-fn with(command: &str, field: &str, value: Value<'_>) -> DocBuf {
+fn with_field(command: &str, field: &str, value: Value<'_>) -> DocBuf {
     let mut d = json(command);
     d.put(field, value);
     d
@@ -136,7 +136,7 @@ fn time_limits_hold_while_it_runs() {
             &s,
             &mut c,
             "db",
-            with(&command, "maxTimeMS", Value::Int32(60)).doc(),
+            with_field(&command, "maxTimeMS", Value::Int32(60)).doc(),
         );
         let took = start.elapsed();
         assert_eq!(code(&reply), 50, "{command}: {reply:?}");
@@ -247,7 +247,7 @@ fn sessions_take_their_operations_with_them() {
     ] {
         let (running, _) = start(
             &s,
-            with(&commands[0], "lsid", Value::Document(lsid.doc())),
+            with_field(&commands[0], "lsid", Value::Document(lsid.doc())),
             None,
         );
         let signal = Instant::now();
@@ -428,7 +428,7 @@ fn a_cursor_killed_behind_its_last_check_is_an_error() {
     let clock = Arc::new(CountingClock::default());
     let hooks = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())));
     let store = Arc::new(Store::open(Arc::new(MemoryEngine::default()), hooks).unwrap());
-    let service = Service::new(Config::default(), clock.clone(), store).shared();
+    let service = Service::new(Config::default(), clock.clone(), store).into_shared();
     let s = Arc::new(commands::registry::dispatcher(service));
     fill(&s, 100);
     let open = || {

@@ -15,7 +15,7 @@ impl Server {
         self.0.send(command)
     }
 
-    fn joined(&mut self, foreign: &str) -> Json {
+    fn run_join(&mut self, foreign: &str) -> Json {
         self.aggregate(&json!([join(foreign)]))
     }
 
@@ -32,7 +32,7 @@ fn join(foreign: &str) -> Json {
 
 /// 6,000 local documents, some with arrays, null or a missing field; 120 foreign documents,
 /// inserted with descending `_id`.
-fn filled(index: Json) -> Server {
+fn start_filled(index: Json) -> Server {
     let mut server = Server::new();
     let local: Vec<Json> = (0..6000)
         .map(|i| match i % 50 {
@@ -64,16 +64,16 @@ fn a_small_foreign_side_is_read_once_and_gives_the_same() {
         json!({ "g": -1 }),
         json!({ "g": 1, "s": -1 }),
     ] {
-        let mut server = filled(index.clone());
+        let mut server = start_filled(index.clone());
         server.send(&json!({ "profile": 2 }));
-        let found = server.joined("indexed");
+        let found = server.run_join("indexed");
         server.send(&json!({ "profile": 0 }));
         let in_order = |list: &Json| -> Vec<Json> {
             let mut list = list.as_array().cloned().unwrap_or_default();
             list.sort_by_key(Json::to_string);
             list
         };
-        let plain = server.joined("plain");
+        let plain = server.run_join("plain");
         let (found, plain) = (
             found.as_array().expect("docs"),
             plain.as_array().expect("docs"),
@@ -131,7 +131,7 @@ fn a_foreign_side_of_a_thousand_documents_is_read_once() {
 
 #[test]
 fn what_is_found_is_unwound_as_by_a_stage_of_its_own() {
-    let mut server = filled(json!({ "g": 1 }));
+    let mut server = start_filled(json!({ "g": 1 }));
     let by_pipeline = json!({ "$lookup": { "from": "plain", "let": { "g": "$g" }, "as": "f",
         "pipeline": [{ "$match": { "$expr": { "$lt": ["$s", "$$g"] } } }, { "$limit": 3 }] } });
     for lookup in [join("indexed"), join("plain"), by_pipeline] {

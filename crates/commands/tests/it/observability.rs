@@ -55,7 +55,7 @@ impl LoggingServer {
     }
 
     /// The profile's documents of operations of one kind.
-    fn profiled(&mut self, op: &str) -> Vec<DocBuf> {
+    fn read_profile(&mut self, op: &str) -> Vec<DocBuf> {
         let reply = self.ok(&format!(
             r#"{{"find": "system.profile", "filter": {{"op": "{op}", "ns": "db.c"}}}}"#
         ));
@@ -99,7 +99,7 @@ fn level_two_records_every_operation_with_what_it_looked_at() {
     s.ok(r#"{"count": "c", "query": {"b": {"$gt": -3}}}"#);
     s.run("db", r#"{"find": "c", "filter": {"$bad": 1}}"#);
 
-    let finds = s.profiled("query");
+    let finds = s.read_profile("query");
     let shown: Vec<_> = finds
         .iter()
         .map(|d| {
@@ -127,23 +127,23 @@ fn level_two_records_every_operation_with_what_it_looked_at() {
         assert_eq!(found.len(), 1, "{found:?}");
         found.into_iter().next().unwrap_or_default()
     };
-    let update = one(s.profiled("update"));
+    let update = one(s.read_profile("update"));
     assert_eq!(
         (int(&update, "nMatched"), int(&update, "keysExamined")),
         (1, 1)
     );
-    assert_eq!(int(&one(s.profiled("remove")), "ndeleted"), 1);
-    let insert = one(s.profiled("insert"));
+    assert_eq!(int(&one(s.read_profile("remove")), "ndeleted"), 1);
+    let insert = one(s.read_profile("insert"));
     assert_eq!(int(&insert, "ninserted"), 1);
     let command = insert.doc().field("command").as_doc().expect("a command");
     assert!(!command.contains("documents"), "{insert:?}");
-    assert_eq!(int(&one(s.profiled("command")), "keysExamined"), 3);
+    assert_eq!(int(&one(s.read_profile("command")), "keysExamined"), 3);
     // A profile has a bounded size, and cannot be dropped while profiling is on.
     assert_eq!(code(&s.run("db", r#"{"drop": "system.profile"}"#)), 20);
     assert_eq!(int(&s.ok(r#"{"profile": 0}"#), "was"), 2);
     s.ok(r#"{"drop": "system.profile"}"#);
     s.ok(r#"{"find": "c"}"#);
-    assert!(s.profiled("query").is_empty());
+    assert!(s.read_profile("query").is_empty());
 }
 
 #[test]
@@ -154,14 +154,14 @@ fn only_slow_or_matching_operations_are_logged() {
     assert!(s.lines(51803).is_empty(), "{:?}", s.lines(51803));
     s.ok(r#"{"profile": 1, "slowms": 10000}"#);
     s.ok(r#"{"find": "c"}"#);
-    assert!(s.profiled("query").is_empty());
+    assert!(s.read_profile("query").is_empty());
     // With a threshold below zero, every operation is slow.
     s.ok(r#"{"profile": 1, "slowms": -1}"#);
     let began = Instant::now();
     s.ok(r#"{"find": "c", "filter": {"b": -7}}"#);
     let took = began.elapsed().as_millis();
     s.ok(r#"{"profile": 0, "slowms": 100}"#);
-    assert_eq!(s.profiled("query").len(), 1);
+    assert_eq!(s.read_profile("query").len(), 1);
     let slow = s.lines(51803);
     let line = slow.iter().find(|l| l.contains("\"filter\":{\"b\":-7}"));
     let line = line.unwrap_or_else(|| panic!("{slow:?}"));
@@ -182,11 +182,11 @@ fn only_slow_or_matching_operations_are_logged() {
     assert!(told <= took, "it took {took} ms: {line}");
     // A filter replaces the threshold, both for the log and for the profile.
     s.ok(r#"{"profile": 1, "filter": {"nreturned": {"$gt": 5}}}"#);
-    let (before, lines) = (s.profiled("query").len(), s.lines(51803).len());
+    let (before, lines) = (s.read_profile("query").len(), s.lines(51803).len());
     s.ok(r#"{"find": "c"}"#);
     s.ok(r#"{"find": "c", "limit": 2}"#);
     assert_eq!(s.lines(51803).len(), lines + 1);
-    assert_eq!(s.profiled("query").len(), before + 1);
+    assert_eq!(s.read_profile("query").len(), before + 1);
     s.ok(r#"{"profile": 0, "filter": "unset"}"#);
     assert_eq!(
         code(&s.run("db", r#"{"profile": 0, "filter": {"$bad": 1}}"#)),
@@ -346,10 +346,10 @@ fn the_log_is_shown_by_get_log_and_connections_are_counted() {
     let mut s = LoggingServer::new();
     let service = Arc::clone(s.server.service());
     let other = s.server.connect("127.0.0.1:78");
-    service.connected(&other.info);
+    service.log_connected(&other.info);
     let info = Arc::clone(&other.info);
     drop(other);
-    service.disconnected(&info);
+    service.log_disconnected(&info);
     assert!(s.lines(22943)[0].contains("\"connectionCount\":2"));
     assert!(s.lines(22944)[0].contains("\"remote\":\"127.0.0.1:78\""));
     s.run(

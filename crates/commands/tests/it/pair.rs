@@ -2,7 +2,7 @@
 //! the primary may write, that a restart keeps the role, and that a promotion changes it.
 
 use crate::behaviour::logging_store;
-use crate::user_writes::{Client, WRITES, filled};
+use crate::user_writes::{Client, WRITES, start_filled};
 use std::sync::Arc;
 
 const STANDBY: &str = "{'quarryPair': 1, 'role': 'standby', 'me': 'b:1', 'peer': 'a:1', \
@@ -12,7 +12,7 @@ const PRIMARY: &str = "{'quarryPair': 1, 'role': 'primary', 'me': 'b:1', 'peer':
 
 #[test]
 fn a_standby_takes_no_writes_and_answers_reads_of_secondaries() {
-    let mut c = filled();
+    let mut c = start_filled();
     let state = |c: &mut Client| {
         let hash = c.run("{'dbHash': 1, '$readPreference': {'mode': 'secondary'}}");
         hash.doc().field("md5").to_owned_value()
@@ -55,7 +55,7 @@ fn a_standby_takes_no_writes_and_answers_reads_of_secondaries() {
 
 #[test]
 fn hello_presents_a_pair_and_a_later_primary_is_believed() {
-    let mut c = filled();
+    let mut c = start_filled();
     let alone = c
         .run("{'hello': 1}")
         .doc()
@@ -84,7 +84,7 @@ fn hello_presents_a_pair_and_a_later_primary_is_believed() {
 
 #[test]
 fn the_follower_may_write_to_a_standby() {
-    let mut c = filled();
+    let mut c = start_filled();
     assert_eq!(c.code(STANDBY), 0);
     let hello = "{'hello': 1, 'client': {'application': {'name': 'quarry follow'}}}";
     assert_eq!(c.code(hello), 0);
@@ -110,7 +110,7 @@ fn a_restart_leaves_a_standby_one() {
 
 #[test]
 fn a_part_is_checked() {
-    let mut c = filled();
+    let mut c = start_filled();
     for wrong in [
         "'role': 'boss', 'me': 'b:1', 'peer': 'a:1', 'term': 1",
         "'role': 'standby', 'me': 'b:1', 'peer': 'b:1', 'term': 1",

@@ -10,12 +10,12 @@ const DOCUMENTS: u64 = 5_000;
 const QUERIES: usize = 60;
 
 /// A random number below `n`; small numbers are far more likely, approximately by Zipf's law.
-fn skewed(chance: &mut Rng, n: u64) -> u64 {
+fn draw_skewed(chance: &mut Rng, n: u64) -> u64 {
     let part = chance.below(1 << 20) as f64 / f64::from(1 << 20);
     ((n as f64).powf(part) - 1.0) as u64
 }
 
-fn filled() -> Standalone {
+fn start_filled() -> Standalone {
     let mut server = Standalone::new();
     let indexes = [
         json!({ "a": 1 }),
@@ -39,7 +39,7 @@ fn filled() -> Standalone {
     for chunk in 0..DOCUMENTS / 1000 {
         let documents: Vec<Json> = (0..1000)
             .map(|n| {
-                let a = skewed(&mut chance, 1000);
+                let a = draw_skewed(&mut chance, 1000);
                 json!({
                     "_id": chunk * 1000 + n,
                     "a": a,
@@ -48,8 +48,8 @@ fn filled() -> Standalone {
                     "c": chance.below(5),
                     // Increases with the position in the collection.
                     "d": (chunk * 1000 + n) / 7 + chance.below(30),
-                    "e": skewed(&mut chance, 5000),
-                    "tags": [skewed(&mut chance, 50), chance.below(50)],
+                    "e": draw_skewed(&mut chance, 5000),
+                    "tags": [draw_skewed(&mut chance, 50), chance.below(50)],
                 })
             })
             .collect();
@@ -60,17 +60,17 @@ fn filled() -> Standalone {
 
 fn condition(chance: &mut Rng, field: &str) -> Json {
     let value = |chance: &mut Rng| match field {
-        "a" => skewed(chance, 1000),
-        "b" => skewed(chance, 100),
+        "a" => draw_skewed(chance, 1000),
+        "b" => draw_skewed(chance, 100),
         "c" => chance.below(5),
         "d" => chance.below(DOCUMENTS / 7),
-        "e" => skewed(chance, 5000),
-        _ => skewed(chance, 50),
+        "e" => draw_skewed(chance, 5000),
+        _ => draw_skewed(chance, 50),
     };
     let first = value(chance);
     match chance.below(4) {
         0 | 1 => json!(first),
-        2 => json!({ "$gte": first, "$lt": first + 1 + skewed(chance, 1000) }),
+        2 => json!({ "$gte": first, "$lt": first + 1 + draw_skewed(chance, 1000) }),
         _ => json!({ "$in": [first, value(chance), value(chance)] }),
     }
 }
@@ -88,7 +88,7 @@ fn query(chance: &mut Rng) -> Json {
         find["sort"] = json!({ field: if chance.below(2) == 0 { 1 } else { -1 } });
     }
     if chance.below(2) == 0 {
-        find["limit"] = json!(1 + skewed(chance, 200));
+        find["limit"] = json!(1 + draw_skewed(chance, 200));
     }
     find
 }
@@ -105,7 +105,7 @@ fn work(server: &mut Standalone, find: &Json) -> Option<(u64, String)> {
 
 #[test]
 fn chosen_plans_are_close_to_the_best() {
-    let mut server = filled();
+    let mut server = start_filled();
     let mut chance = Rng(42);
     let asked = std::env::var("QUARRY_PLANNER_QUERIES").ok();
     let queries = asked.and_then(|n| n.parse().ok()).unwrap_or(QUERIES).max(1);

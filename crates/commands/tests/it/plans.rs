@@ -59,7 +59,7 @@ fn parse(text: &str) -> DocBuf {
     extjson::document(&json).unwrap_or_else(|e| panic!("{text}: {e:?}"))
 }
 
-fn explained(command: &DocBuf) -> DocBuf {
+fn explain_command(command: &DocBuf) -> DocBuf {
     model::doc! { "explain": command, "verbosity": "executionStats" }
 }
 
@@ -178,7 +178,7 @@ fn plans_and_counters_of_the_corpus_are_as_they_were() {
             written.push('\n');
             continue;
         };
-        let now = plan_text(&server.run(&explained(&parse(command))));
+        let now = plan_text(&server.run(&explain_command(&parse(command))));
         if now != was {
             changed.push(format!("{command}\n  was {was}\n  now {now}"));
         }
@@ -217,7 +217,7 @@ fn explain_counts_what_the_command_counts() {
         if joins || !name.is_some_and(|name| reads.contains(&name.as_str())) {
             continue;
         }
-        let reply = server.run(&explained(&command));
+        let reply = server.run(&explain_command(&command));
         let shown = match &reply["stages"] {
             Json::Array(list) => &list[0]["$cursor"]["executionStats"],
             _ => &reply["executionStats"],
@@ -226,7 +226,7 @@ fn explain_counts_what_the_command_counts() {
             continue;
         }
         server.run(&command);
-        let counted = server.0.examined();
+        let counted = server.0.read_totals();
         let told = (
             shown["totalKeysExamined"].as_u64(),
             shown["totalDocsExamined"].as_u64(),

@@ -123,7 +123,7 @@ fn hello_negotiates_and_waits() {
         ),
         Outcome::Exhaust
     );
-    s.service().topology_changed();
+    s.service().count_topology_change();
     assert_eq!(
         s.handle(&mut c, &request, &mut Vec::new()),
         Outcome::Exhaust

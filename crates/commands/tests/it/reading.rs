@@ -215,7 +215,7 @@ fn pair(auth: bool) -> Pair {
     let store = Store::follow(engine, Arc::new(hooks()), &moment).expect("a store");
     let service = Service::new(config(), Arc::new(SystemClock::default()), Arc::new(store));
     service.state.load(&service.store).expect("the settings");
-    let dispatcher = registry::reading_dispatcher(service.shared());
+    let dispatcher = registry::reading_dispatcher(service.into_shared());
     let reading = ReadService::new(dispatcher, read);
     Pair {
         writer: holder.connect("127.0.0.1:1"),

@@ -19,7 +19,7 @@ struct RequestCounter {
 }
 
 impl Observer for RequestCounter {
-    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+    fn before_call(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         let is_read = match call {
             Call::Get { table, .. } | Call::MultiGet { table, .. } => {
                 matches!(table, Table::Doc | Table::Idx)

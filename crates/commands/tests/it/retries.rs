@@ -42,7 +42,7 @@ impl Server {
         )
         .unwrap();
         let service = Arc::new(registry::dispatcher(
-            Service::new(Config::default(), clock.clone(), Arc::new(store)).shared(),
+            Service::new(Config::default(), clock.clone(), Arc::new(store)).into_shared(),
         ));
         let conn = service.connect("127.0.0.1:1");
         Server {
@@ -53,7 +53,7 @@ impl Server {
         }
     }
     /// The process ends: its memory is lost, the engine's content stays.
-    fn restarted(self) -> Server {
+    fn restart(self) -> Server {
         Server::over(self.engine)
     }
     fn run(&mut self, command: DocBuf) -> DocBuf {
@@ -142,7 +142,7 @@ fn a_retry_runs_only_what_was_not_done() {
     // The third document is new: the driver sends the same statement numbers and one more.
     let again = doc! { "n": 3i32, "retriedStmtIds": [0i32, 1i32], "ok": 1.0 };
     assert_eq!(s.session(1, insert(0, 3)), again);
-    let mut s = s.restarted();
+    let mut s = s.restart();
     let all = doc! { "n": 3i32, "retriedStmtIds": [0i32, 1i32, 2i32], "ok": 1.0 };
     assert_eq!(s.session(1, insert(0, 3)), all);
 
@@ -161,11 +161,11 @@ fn a_retry_runs_only_what_was_not_done() {
         let expected = doc! { "n": 3i32, "upserted": [{ "index": 1i32, "_id": 7i32 }],
         "nModified": 2i32, "retriedStmtIds": [0i32, 1i32, 2i32], "ok": 1.0 };
         assert_eq!(retry, expected);
-        s = s.restarted();
+        s = s.restart();
     }
     let del = || doc! { "delete": "c", "deletes": [{ "q": { "n": 1i32 }, "limit": 1i32 }] };
     assert_eq!(s.session(3, del()), doc! { "n": 1i32, "ok": 1.0 });
-    let mut s = s.restarted();
+    let mut s = s.restart();
     assert_eq!(
         s.session(3, del()),
         doc! { "n": 1i32, "retriedStmtIds": [0i32], "ok": 1.0 }
@@ -197,7 +197,7 @@ fn find_and_modify_returns_the_stored_image() {
         d
     };
     assert_eq!(s.session(1, fam(false)), with(reply(0), false));
-    let mut s = s.restarted();
+    let mut s = s.restart();
     assert_eq!(s.session(1, fam(false)), with(reply(0), true));
     assert_eq!(s.code(1, fam(true)), 40611);
     assert_eq!(
@@ -217,12 +217,12 @@ fn find_and_modify_returns_the_stored_image() {
     let made = doc! { "lastErrorObject": { "n": 1i32, "updatedExisting": false, "upserted": 5i32 },
     "value": { "_id": 5i32, "n": 1i32 } };
     assert_eq!(s.session(3, make(true)), with(made.clone(), false));
-    let mut s = s.restarted();
+    let mut s = s.restart();
     assert_eq!(s.session(3, make(true)), with(made, true));
     let gone = || doc! { "findAndModify": "c", "query": { "_id": 5i32 }, "remove": true };
     let reply = doc! { "lastErrorObject": { "n": 1i32 }, "value": { "_id": 5i32, "n": 1i32 } };
     assert_eq!(s.session(4, gone()), with(reply.clone(), false));
-    let mut s = s.restarted();
+    let mut s = s.restart();
     assert_eq!(s.session(4, gone()), with(reply, true));
     assert_eq!(s.code(4, fam(false)), 40606);
     assert_eq!(
@@ -237,7 +237,7 @@ fn numbers_go_forward_and_statements_are_single() {
     let insert = |id: i32| doc! { "insert": "c", "documents": [{ "_id": id }] };
     s.session(5, insert(1));
     assert_eq!(s.code(4, insert(2)), 225);
-    let mut s = s.restarted();
+    let mut s = s.restart();
     assert_eq!(s.code(4, insert(2)), 225);
     // A failed write also uses its number.
     assert_eq!(s.code(6, insert(1)), 11000);
@@ -304,7 +304,7 @@ fn bulk_write_remembers_each_operation() {
         ] }
     };
     let first = s.session(1, bulk());
-    let mut s = s.restarted();
+    let mut s = s.restart();
     let mut retry = s.session(1, bulk());
     assert_eq!(
         retry
@@ -345,7 +345,7 @@ fn long_lists_of_results_are_split_and_replaced() {
         )
     };
     s.session(1, ups(0, 1000));
-    let mut s = s.restarted();
+    let mut s = s.restart();
     let r = s.session(1, ups(0, 1000));
     assert_eq!(
         r.doc().field("retriedStmtIds").as_array().unwrap().len(),
@@ -384,7 +384,7 @@ fn long_lists_of_results_are_split_and_replaced() {
     s.clock.0.store(29 * 60_000, Ordering::Relaxed);
     commands::workers::run_shared_once(s.service.service());
     assert_eq!(rows(&s), 1);
-    let s = s.restarted();
+    let s = s.restart();
     commands::workers::run_shared_once(s.service.service());
     assert_eq!(rows(&s), 1);
     s.clock.0.store(30 * 60_000, Ordering::Relaxed);
@@ -408,7 +408,7 @@ fn a_retry_after_its_session_was_killed_runs_nothing() {
             let r = send(&s.service, &mut s.conn, "admin", kill.doc());
             assert_eq!(r.doc().field("ok").as_f64(), Some(1.0), "{r:?}");
             if restarts {
-                s = s.restarted();
+                s = s.restart();
             }
             let r = s.session(1, insert());
             assert!(r.doc().contains("retriedStmtIds"), "{kill:?}: {r:?}");

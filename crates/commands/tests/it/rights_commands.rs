@@ -37,7 +37,7 @@ pub(crate) fn command(random: &mut Random, shape: &Shape<'_>) -> (String, Json) 
     let mut maker = CommandGenerator { random, shape, db };
     match maker.random.below(10) {
         0 => maker.template(),
-        1 => maker.any_registered(),
+        1 => maker.draw_registered(),
         _ => maker.draw_command(),
     }
 }
@@ -67,7 +67,7 @@ impl CommandGenerator<'_, '_> {
         ("admin".to_owned(), command)
     }
 
-    fn here(&self, command: Json) -> (String, Json) {
+    fn on_database(&self, command: Json) -> (String, Json) {
         (self.db.to_owned(), command)
     }
 
@@ -89,7 +89,7 @@ impl CommandGenerator<'_, '_> {
         (db.to_owned(), body)
     }
 
-    fn any_registered(&mut self) -> (String, Json) {
+    fn draw_registered(&mut self) -> (String, Json) {
         let all: Vec<_> = registry::all().collect();
         let spec = &all[self.random.below(all.len())].spec;
         let body = extjson::from_document(plain(spec).doc(), extjson::Mode::Canonical);
@@ -98,7 +98,7 @@ impl CommandGenerator<'_, '_> {
         let body = serde_json::from_str(&text).unwrap_or(body);
         match self.random.below(3) {
             0 => self.admin(body),
-            _ => self.here(body),
+            _ => self.on_database(body),
         }
     }
 
@@ -207,20 +207,20 @@ impl CommandGenerator<'_, '_> {
                     _ => json!(self.coll()),
                 };
                 let stages = self.stages();
-                self.here(json!({ "aggregate": own, "pipeline": stages, "cursor": {} }))
+                self.on_database(json!({ "aggregate": own, "pipeline": stages, "cursor": {} }))
             }
-            4 => self.explained(),
+            4 => self.draw_explain(),
             5 => self.bulk_write(),
             6 => self.apply_ops(),
             7 => self.definition(),
             _ => {
                 let command = self.simple();
-                self.here(command)
+                self.on_database(command)
             }
         }
     }
 
-    fn explained(&mut self) -> (String, Json) {
+    fn draw_explain(&mut self) -> (String, Json) {
         let stages = self.stages();
         let inner = match self.random.below(3) {
             0 => self.simple(),
@@ -236,7 +236,7 @@ impl CommandGenerator<'_, '_> {
             }
             _ => json!({ "explain": inner, "verbosity": how }),
         };
-        self.here(outer)
+        self.on_database(outer)
     }
 
     fn bulk_write(&mut self) -> (String, Json) {
@@ -288,10 +288,10 @@ impl CommandGenerator<'_, '_> {
     fn definition(&mut self) -> (String, Json) {
         let (coll, stages) = (self.coll(), self.pipeline(3));
         match self.random.below(6) {
-            0 | 1 => self.here(json!({ "create": "w", "viewOn": coll, "pipeline": stages })),
+            0 | 1 => self.on_database(json!({ "create": "w", "viewOn": coll, "pipeline": stages })),
             2 => {
                 let view = ["v0", "v1", "w"][self.random.below(3)];
-                self.here(json!({ "collMod": view, "viewOn": coll, "pipeline": stages }))
+                self.on_database(json!({ "collMod": view, "viewOn": coll, "pipeline": stages }))
             }
             3 => {
                 let (from, to) = (self.namespace(), self.namespace());
@@ -299,7 +299,7 @@ impl CommandGenerator<'_, '_> {
             }
             4 => {
                 let to = self.coll();
-                self.here(json!({ "cloneCollectionAsCapped": coll, "toCollection": to,
+                self.on_database(json!({ "cloneCollectionAsCapped": coll, "toCollection": to,
                     "size": 4096 }))
             }
             _ => {
@@ -308,7 +308,7 @@ impl CommandGenerator<'_, '_> {
                     1 => json!({ "merge": self.coll(), "db": self.db }),
                     _ => json!(self.coll()),
                 };
-                self.here(
+                self.on_database(
                     json!({ "mapReduce": coll, "map": "function() { emit(1, 1) }",
                     "reduce": "function(k, v) { return 1 }", "out": out }),
                 )

@@ -4,7 +4,7 @@
 //! scanned and written. It uses the store's keys, so it sees every way of reading.
 //! `QUARRY_RIGHTS=n` sends that many commands, `QUARRY_SEED=n` begins with another seed.
 
-use crate::access::{code, run, user, with_root_over};
+use crate::access::{code, run, start_with_root_on, user};
 use crate::rights_commands::{Shape, command};
 use crate::rights_walk::{Mutator, Random, values};
 use commands::{Connection, Dispatcher, Outcome, Request, StoreHooks, SystemClock};
@@ -79,7 +79,7 @@ fn ident(key: &[u8]) -> Option<u32> {
 }
 
 impl Observer for Recorder {
-    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+    fn before_call(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         let mut opened = self.0.lock();
         match call {
             Call::Get { table, key } => {
@@ -132,7 +132,7 @@ struct Requester {
 
 impl Requester {
     /// The quoted names that must not be in the definition of a view that the user creates.
-    fn hidden(&self) -> Vec<String> {
+    fn hidden_names(&self) -> Vec<String> {
         let views = VIEWS.iter().filter(|(_, below)| below.contains(&self.on));
         let all = views.map(|(v, _)| *v).chain([self.on]);
         all.filter_map(|ns| Some(format!("\"{}\"", ns.split_once('.')?.1)))
@@ -216,7 +216,7 @@ impl Search {
         ));
         let hooks = StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30);
         let store = store::Store::open(engine.clone(), Arc::new(hooks)).expect("an empty store");
-        let (server, root) = with_root_over(Arc::new(store));
+        let (server, root) = start_with_root_on(Arc::new(store));
         Search {
             server,
             engine,
@@ -443,7 +443,7 @@ impl Search {
         let shows = who.lacks != MissingRight::Changes && shown != views && {
             let old: BTreeSet<&str> = views.lines().collect();
             let mut new = shown.lines().filter(|l| !old.contains(l));
-            let hidden = who.hidden();
+            let hidden = who.hidden_names();
             new.any(|l| hidden.iter().any(|h| l.contains(h)))
         };
         if shown != views {

@@ -365,12 +365,12 @@ impl<'r> Mutator<'r> {
                 true => Value::Array(changed.doc().as_array()),
                 false => Value::Document(changed.doc()),
             };
-            return replaced(d, at, Some(changed));
+            return replace_value(d, at, Some(changed));
         }
         let v = self.value();
         match self.random.below(if top { 9 } else { 8 }) {
-            0..=2 => replaced(d, at, Some(v.get())),
-            3 => replaced(d, at, None),
+            0..=2 => replace_value(d, at, Some(v.get())),
+            3 => replace_value(d, at, None),
             4 => twice(d, at, v.get(), true),
             5 => twice(d, at, v.get(), false),
             6 => {
@@ -378,7 +378,7 @@ impl<'r> Mutator<'r> {
                 with_field(d, name, v.get(), at.max(usize::from(top)))
             }
             7 => with_field(d, self.name_of(d, at), v.get(), fields),
-            _ => renamed(d, self.random),
+            _ => rename_command(d, self.random),
         }
     }
 
@@ -391,7 +391,7 @@ impl<'r> Mutator<'r> {
 }
 
 /// A document with one value replaced or removed.
-fn replaced(d: Doc<'_>, at: usize, by: Option<Value<'_>>) -> DocBuf {
+fn replace_value(d: Doc<'_>, at: usize, by: Option<Value<'_>>) -> DocBuf {
     DocBuf::build(|w| {
         for (i, (name, old)) in d.iter().enumerate() {
             match (i == at, by) {
@@ -434,7 +434,7 @@ fn with_field(d: Doc<'_>, name: &str, v: Value<'_>, at: usize) -> DocBuf {
 }
 
 /// A command under an alias, in another case, or inside `explain`.
-fn renamed(d: Doc<'_>, random: &mut Random) -> DocBuf {
+fn rename_command(d: Doc<'_>, random: &mut Random) -> DocBuf {
     let (name, _) = d.first().unwrap_or_default();
     let spec = registry::all().map(|c| &c.spec).find(|s| s.name == name);
     let alias = spec.and_then(|s| s.aliases.first().copied());

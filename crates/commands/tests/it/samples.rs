@@ -9,7 +9,7 @@ const DOCUMENTS: i64 = 21_000;
 
 /// Half of the documents have `d` 1 and one in ten has `c` 1. Without estimates, the index of `d`
 /// is preferred because its equality comes first.
-fn filled() -> Standalone {
+fn start_filled() -> Standalone {
     let mut server = Standalone::new();
     let indexes = json!([{ "name": "d", "key": { "d": 1 } }, { "name": "c", "key": { "c": 1 } }]);
     server.ok(&json!({ "createIndexes": "t", "indexes": indexes }));
@@ -33,7 +33,7 @@ fn turn_around(server: &mut Standalone) {
 }
 
 /// The index of the plan, and the expected number of its keys.
-fn planned(server: &mut Standalone) -> (String, Option<f64>) {
+fn explain_plan(server: &mut Standalone) -> (String, Option<f64>) {
     let e = server.ok(&json!({ "explain": find(), "verbosity": "queryPlanner" }));
     let mut stage = &e["queryPlanner"]["winningPlan"];
     while let Some(below) = stage.get("inputStage") {
@@ -51,29 +51,29 @@ fn rounds(server: &mut Standalone) -> u64 {
 
 #[test]
 fn a_plan_changes_after_the_data_by_what_the_background_has_drawn() {
-    let mut server = filled();
+    let mut server = start_filled();
     let by_points = ("d".to_owned(), None);
     server.work("samples");
-    assert_eq!(planned(&mut server), by_points, "nobody had asked");
-    assert_eq!(planned(&mut server), by_points, "asking draws nothing");
+    assert_eq!(explain_plan(&mut server), by_points, "nobody had asked");
+    assert_eq!(explain_plan(&mut server), by_points, "asking draws nothing");
     server.work("samples");
-    let (index, keys) = planned(&mut server);
+    let (index, keys) = explain_plan(&mut server);
     assert_eq!(index, "c");
     let keys = keys.expect("an estimate");
     assert!((1200.0..3000.0).contains(&keys), "{keys}");
 
     // The data has not changed, so the sample is kept.
     server.work("samples");
-    assert_eq!(planned(&mut server), ("c".to_owned(), Some(keys)));
+    assert_eq!(explain_plan(&mut server), ("c".to_owned(), Some(keys)));
 
     turn_around(&mut server);
     assert_eq!(
-        planned(&mut server),
+        explain_plan(&mut server),
         ("c".to_owned(), Some(keys)),
         "by the old one"
     );
     server.work("samples");
-    let (index, keys) = planned(&mut server);
+    let (index, keys) = explain_plan(&mut server);
     assert_eq!(index, "d");
     let keys = keys.expect("an estimate");
     assert!((1200.0..3000.0).contains(&keys), "{keys}");
@@ -84,12 +84,12 @@ fn a_plan_changes_after_the_data_by_what_the_background_has_drawn() {
 
 #[test]
 fn a_kept_plan_is_compared_anew_with_a_new_sample() {
-    let mut server = filled();
+    let mut server = start_filled();
     let looked_at = |server: &mut Standalone| {
         let reply = server.ok(&find());
         let found = reply["cursor"]["firstBatch"].as_array().map(Vec::len);
         assert_eq!(found, Some(5));
-        server.examined().docs
+        server.read_totals().docs
     };
     for _ in 0..3 {
         assert_eq!(looked_at(&mut server), 10_500, "kept by points");
@@ -112,9 +112,9 @@ fn a_small_collection_is_sampled_at_once_and_again_when_much_has_changed() {
     let document = |n: i64| json!({ "_id": n, "c": n % 10, "d": n % 2, "e": n % 7 });
     let documents: Vec<Json> = (0..5000).map(document).collect();
     server.ok(&json!({ "insert": "t", "documents": documents }));
-    assert_eq!(planned(&mut server).0, "c");
+    assert_eq!(explain_plan(&mut server).0, "c");
     turn_around(&mut server);
-    assert_eq!(planned(&mut server).0, "c");
+    assert_eq!(explain_plan(&mut server).0, "c");
     server.work("samples");
-    assert_eq!(planned(&mut server).0, "d");
+    assert_eq!(explain_plan(&mut server).0, "d");
 }

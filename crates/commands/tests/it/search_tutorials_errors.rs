@@ -20,7 +20,7 @@ fn server() -> Server {
     s
 }
 
-fn refused(s: &mut Server, stage: &DocBuf, code: i64, part: &str) {
+fn check_refused(s: &mut Server, stage: &DocBuf, code: i64, part: &str) {
     let reply = s.run(&aggregate("c", std::slice::from_ref(stage)));
     let message = reply.doc().field("errmsg").as_str().unwrap_or_default();
     let found = reply.doc().field("code").as_i64_exact().unwrap_or(0);
@@ -323,7 +323,7 @@ fn every_argument_of_a_search_is_checked() {
     let mut s = server();
     for (spec, part) in SEARCH {
         let stage = doc! { "$search": &json(spec) };
-        refused(&mut s, &stage, 8, part);
+        check_refused(&mut s, &stage, 8, part);
     }
 }
 
@@ -381,7 +381,7 @@ fn every_argument_of_a_vector_search_is_checked() {
         ),
     ] {
         let spec = json(&format!("{{{base}, {rest}}}"));
-        refused(&mut s, &doc! { "$vectorSearch": &spec }, code, part);
+        check_refused(&mut s, &doc! { "$vectorSearch": &spec }, code, part);
     }
     for (spec, part) in [
         (
@@ -412,7 +412,7 @@ fn every_argument_of_a_vector_search_is_checked() {
             "2",
         ),
     ] {
-        refused(&mut s, &doc! { "$vectorSearch": &json(spec) }, 8, part);
+        check_refused(&mut s, &doc! { "$vectorSearch": &json(spec) }, 8, part);
     }
 }
 

@@ -7,7 +7,7 @@ use model::{Doc, DocBuf, Value, doc};
 use std::time::Instant;
 
 /// So many documents that highlighting them all takes seconds.
-fn many() -> Server {
+fn start_filled() -> Server {
     let mut s = Server::new();
     let words = "a fox runs through the wood and over the hill. ".repeat(60);
     for begin in (0..6000).step_by(500) {
@@ -35,7 +35,7 @@ fn long_search() -> DocBuf {
     "cursor": {} }
 }
 
-fn with(command: &DocBuf, field: &str, v: Value<'_>) -> DocBuf {
+fn with_field(command: &DocBuf, field: &str, v: Value<'_>) -> DocBuf {
     DocBuf::build(|w| {
         w.put_all(command.doc());
         w.put(field, v);
@@ -44,7 +44,7 @@ fn with(command: &DocBuf, field: &str, v: Value<'_>) -> DocBuf {
 
 #[test]
 fn a_search_is_ended_seen_and_counted() {
-    let mut s = many();
+    let mut s = start_filled();
     let before = figures(&mut s);
     assert_eq!(before.doc().field("documents").as_i64_exact(), Some(12_000));
     let ready = before
@@ -55,7 +55,7 @@ fn a_search_is_ended_seen_and_counted() {
         .field("ready");
     assert_eq!(ready.as_i64_exact(), Some(2));
     let began = Instant::now();
-    let reply = s.run(&with(&long_search(), "maxTimeMS", Value::Int32(60)));
+    let reply = s.run(&with_field(&long_search(), "maxTimeMS", Value::Int32(60)));
     assert_eq!(code(&reply), 50, "{reply:?}");
     assert!(began.elapsed().as_millis() < 2000);
     let dispatcher = s.dispatcher().clone();

@@ -5,7 +5,7 @@ use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
 
 /// `a` has a few values of different types, `b` 500 numbers.
-fn filled(values: &[Json], index: &Json) -> Standalone {
+fn start_filled(values: &[Json], index: &Json) -> Standalone {
     let mut server = Standalone::new();
     server.ok(&json!({ "createIndexes": "t", "indexes": [index] }));
     let documents: Vec<Json> = (0..3000)
@@ -42,7 +42,7 @@ fn find_ids(server: &mut Standalone, find: &Json) -> (Vec<i64>, u64, u64) {
     let documents = reply["cursor"]["firstBatch"].as_array().unwrap();
     let ids = documents.iter().map(|d| d["_id"].as_i64().unwrap());
     let ids = ids.collect();
-    (ids, server.examined().keys, server.examined().docs)
+    (ids, server.read_totals().keys, server.read_totals().docs)
 }
 
 fn agrees(server: &mut Standalone, find: &Json) -> (u64, u64) {
@@ -64,7 +64,7 @@ fn few_values_of_the_first_field_are_passed_over() {
         json!({ "name": "i", "key": { "a": 1, "b": 1 } }),
         json!({ "name": "i", "key": { "a": -1, "b": -1, "c": 1 } }),
     ] {
-        let mut server = filled(&values(), &index);
+        let mut server = start_filled(&values(), &index);
         for (filter, matching) in [
             (json!({ "b": 5 }), 6),
             (json!({ "b": { "$gte": 20, "$lt": 30 } }), 60),
@@ -126,7 +126,7 @@ fn many_values_arrays_and_sparse_indexes_are_not_read_by_skips() {
         ),
         (&values(), &collated, &one, true),
     ] {
-        let mut server = filled(values, index);
+        let mut server = start_filled(values, index);
         let (_, docs) = agrees(&mut server, &json!({ "find": "t", "filter": filter }));
         assert_eq!(docs >= 2000, scans, "{index} {filter}: {docs}");
         let count = json!({ "count": "t", "query": filter });

@@ -132,7 +132,7 @@ impl Server {
                 0
             );
         }
-        c.all(&[
+        c.run_all(&[
             "{'createIndexes': 'c', 'indexes': [{'key': {'a': 1}, 'name': 'a'},
                 {'key': {'t': 1, 'a': 1}, 'name': 'ta'}]}",
             "{'create': 'v', 'viewOn': 'c', 'pipeline': [{'$match': {'_id': {'$lt': 30}}},
@@ -204,7 +204,7 @@ impl Client {
         reply
     }
 
-    fn all(&mut self, commands: &[&str]) {
+    fn run_all(&mut self, commands: &[&str]) {
         for command in commands {
             let reply = self.run(command);
             assert_eq!(code(&reply), 0, "{command}: {reply:?}");
@@ -251,7 +251,7 @@ fn read_beside(reads: ReadMode, first: &str, change: &(&str, &[&str])) {
     let mut reader = s.client();
     reader.reads = reads;
     reader.read_results(first);
-    s.client().all(commands);
+    s.client().run_all(commands);
     s.store.sweep_dropped().expect("a sweep");
     assert_same(&reader.everything(), &expected, &what);
     // And again, when the collections of the names have already been looked up.
@@ -259,7 +259,7 @@ fn read_beside(reads: ReadMode, first: &str, change: &(&str, &[&str])) {
     assert_same(&reader.everything(), &expected, &what);
     let now = s.client().run(READS[6]);
     if let ReadMode::Transaction(_) = reads {
-        reader.all(&["admin {'commitTransaction': 1}"]);
+        reader.run_all(&["admin {'commitTransaction': 1}"]);
     }
     let later = s.client().run(READS[6]);
     let counted = |d: &DocBuf| format!("{:?}", d.doc().field("cursor").as_doc());
@@ -319,7 +319,7 @@ fn a_parked_cursor_of_a_snapshot_goes_on_beside_every_change_of_the_catalog() {
                     break;
                 }
                 if batch == "firstBatch" {
-                    s.client().all(change.1);
+                    s.client().run_all(change.1);
                     s.store.sweep_dropped().expect("a sweep");
                 }
                 batch = "nextBatch";
@@ -357,7 +357,7 @@ fn a_write_of_a_transaction_to_a_name_that_leads_elsewhere_by_then_conflicts() {
         let mut writer = s.client();
         writer.reads = ReadMode::Transaction(false);
         writer.read_results("{'find': 'unrelated'}");
-        s.client().all(change.1);
+        s.client().run_all(change.1);
         let before = s.client().run(READS[6]);
         let reply = writer.run(write);
         assert_eq!(code(&reply), 112, "{}: {write}: {reply:?}", change.0);
@@ -387,7 +387,7 @@ fn a_collection_made_since_is_not_there_for_a_transaction_and_cannot_be_made_by_
         writer.reads = ReadMode::Transaction(false);
         writer.read_results("{'find': 'unrelated'}");
         let insert = format!("{{'insert': 'made{number}', 'documents': [{{'_id': 7}}]}}");
-        s2.client().all(&[&insert]);
+        s2.client().run_all(&[&insert]);
         let find = format!("{{'find': 'made{number}'}}");
         assert_eq!(
             writer.read_results(&find),
@@ -428,7 +428,7 @@ fn capped_and_time_series_collections_are_read_as_they_were() {
     let all = [ReadMode::Snapshot(None), ReadMode::Transaction(false)];
     for (change, how) in changes.iter().flat_map(|c| all.map(|r| (c, r))) {
         let s = Server::new();
-        s.client().all(&[
+        s.client().run_all(&[
             "{'create': 'k', 'capped': true, 'size': 100000, 'max': 5}",
             "{'insert': 'k', 'documents': [{'_id': 9}, {'_id': 8}, {'_id': 1}, {'_id': 5},
                 {'_id': 4}, {'_id': 7}]}",
@@ -442,7 +442,7 @@ fn capped_and_time_series_collections_are_read_as_they_were() {
         let mut reader = s.client();
         reader.reads = how;
         reader.read_results("{'find': 'unrelated'}");
-        s.client().all(change);
+        s.client().run_all(change);
         s.store.sweep_dropped().expect("a sweep");
         for (read, expected) in reads.iter().zip(&expected) {
             assert_eq!(
@@ -461,7 +461,7 @@ fn dropped_data_goes_when_the_last_reader_that_sees_it_has_ended() {
     let mut reader = s.client();
     reader.reads = ReadMode::Transaction(false);
     reader.read_results("{'find': 'unrelated'}");
-    s.client().all(&["{'drop': 'c'}"]);
+    s.client().run_all(&["{'drop': 'c'}"]);
     let (lower, upper) = ([0; 4], [0xFF; 4]);
     let engine = s.store.engine();
     let range = storage::KeyRange::new(&lower, &upper);
@@ -472,7 +472,7 @@ fn dropped_data_goes_when_the_last_reader_that_sees_it_has_ended() {
     };
     s.store.sweep_dropped().expect("a sweep");
     let kept = size();
-    reader.all(&["admin {'commitTransaction': 1}"]);
+    reader.run_all(&["admin {'commitTransaction': 1}"]);
     assert_eq!(s.store.sweep_dropped().expect("a sweep"), 0);
     assert!(size() * 10 < kept, "{} of {kept} bytes are left", size());
 }

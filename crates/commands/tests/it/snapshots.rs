@@ -19,7 +19,7 @@ impl Client<'_> {
 
     /// The `_id` values of all batches, and the cluster time of the first; `between` runs after the
     /// first batch.
-    fn all(&mut self, command: &str, between: &[&str]) -> (Vec<i64>, Option<Timestamp>) {
+    fn read_all(&mut self, command: &str, between: &[&str]) -> (Vec<i64>, Option<Timestamp>) {
         let mut reply = self.run(command);
         assert_eq!(code(&reply), 0, "{reply:?}");
         let (mut ids, mut at, mut batch) = (Vec::new(), None, "firstBatch");
@@ -94,7 +94,7 @@ fn a_cursor_reads_one_state_and_its_time_names_it() {
     for read in reads {
         c.run(r#"{"delete": "c", "deletes": [{"q": {}, "limit": 0}]}"#);
         fill(&s, 40);
-        let (mut seen, at) = c.all(&read.replace("AT", ""), CHANGES);
+        let (mut seen, at) = c.read_all(&read.replace("AT", ""), CHANGES);
         seen.sort_unstable();
         assert_eq!(seen, (0..40).collect::<Vec<_>>(), "{read}");
         // The same state again by its time, and the current state without one.
@@ -103,14 +103,14 @@ fn a_cursor_reads_one_state_and_its_time_names_it() {
             r#", "atClusterTime": {{"$timestamp": {{"t": {}, "i": {}}}}}"#,
             at.time, at.increment
         );
-        let (mut seen, said) = c.all(&read.replace("AT", &again), &[]);
+        let (mut seen, said) = c.read_all(&read.replace("AT", &again), &[]);
         seen.sort_unstable();
         assert_eq!(
             (seen, said),
             ((0..40).collect::<Vec<_>>(), Some(at)),
             "{read}"
         );
-        let (now, _) = c.all(&read.replace("AT", ""), &[]);
+        let (now, _) = c.read_all(&read.replace("AT", ""), &[]);
         assert!(now.len() < 20, "{read}: {now:?}");
     }
 }
@@ -140,12 +140,12 @@ fn distinct_reads_the_state_too_and_indexes_made_later_are_not_used() {
     let again = c.run(&format!(r#"{{"distinct": "c", "key": "a", {concern}}}"#));
     let values = |d: &DocBuf| format!("{:?}", d.doc().field("values"));
     assert_eq!(values(&again), values(&first));
-    let (found, _) = c.all(
+    let (found, _) = c.read_all(
         &format!(r#"{{"find": "c", "filter": {{"a": {{"$lt": 7}}}}, {concern}}}"#),
         &[],
     );
     assert_eq!(found.len(), 10);
-    let (found, _) = c.all(r#"{"find": "c", "filter": {"a": {"$lt": 7}}}"#, &[]);
+    let (found, _) = c.read_all(r#"{"find": "c", "filter": {"a": {"$lt": 7}}}"#, &[]);
     assert_eq!(found.len(), 0);
 }
 

@@ -35,8 +35,8 @@ impl Standalone {
     }
 
     /// The index entries and documents that the last command examined.
-    pub(crate) fn examined(&self) -> operation::ReadTotals {
-        self.conn.examined()
+    pub(crate) fn read_totals(&self) -> operation::ReadTotals {
+        self.conn.read_totals()
     }
 
     /// Runs one round of the background worker with this name.

@@ -50,12 +50,12 @@ impl JobInjector {
 }
 
 impl Observer for JobInjector {
-    fn before(&self, _: &Call<'_>, _: &Caps) -> storage::Result<()> {
+    fn before_call(&self, _: &Call<'_>, _: &Caps) -> storage::Result<()> {
         self.moment();
         Ok(())
     }
 
-    fn after(&self, _: &Call<'_>, _: Result<CommitPos, &StorageError>) -> storage::Result<()> {
+    fn after_call(&self, _: &Call<'_>, _: Result<CommitPos, &StorageError>) -> storage::Result<()> {
         self.moment();
         Ok(())
     }
@@ -141,7 +141,7 @@ fn cases() -> Vec<Case> {
 
 /// A getMore during which the operation runs at a moment. After the last moment, the operation runs
 /// while the getMore waits, and the result is false.
-fn comes_at(case: &Case, moment: usize) -> bool {
+fn check_moment(case: &Case, moment: usize) -> bool {
     let server = Server::new();
     let mut tail = Client::new(&server.service);
     let id = cursor_id(&tail.send(&case.opens));
@@ -166,7 +166,7 @@ fn comes_at(case: &Case, moment: usize) -> bool {
             came_inside = false;
             job();
         }
-        assert!(tail.was_woken(), "{:?} at moment {moment}", case.comes);
+        assert!(tail.take_wake(), "{:?} at moment {moment}", case.comes);
         request.waited = true;
     }
     let reply = DocBuf::from_bytes(reply).unwrap();
@@ -180,7 +180,7 @@ fn comes_at(case: &Case, moment: usize) -> bool {
 fn an_event_at_any_moment_of_a_get_more_ends_its_wait() {
     for case in cases() {
         let mut moments = 0;
-        while comes_at(&case, moments) {
+        while check_moment(&case, moments) {
             moments += 1;
         }
         // At least two reads, before and after the registration. A reader of the log does not read

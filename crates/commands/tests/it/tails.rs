@@ -85,10 +85,10 @@ impl Client {
         self.service.handle(&mut self.conn, request, reply)
     }
     /// True when it was woken since the last call.
-    pub(crate) fn was_woken(&self) -> bool {
+    pub(crate) fn take_wake(&self) -> bool {
         self.bell.take()
     }
-    pub(crate) fn more(&mut self, id: i64, max_time_ms: i32) -> DocBuf {
+    pub(crate) fn get_more(&mut self, id: i64, max_time_ms: i32) -> DocBuf {
         self.send(&doc! { "getMore": id, "collection": "c", "maxTimeMS": max_time_ms })
     }
 }
@@ -128,7 +128,7 @@ fn insert(c: &mut Client, ids: &[i64]) {
     );
 }
 
-fn capped(options: &str) -> (Arc<Dispatcher>, Client) {
+fn create_capped(options: &str) -> (Arc<Dispatcher>, Client) {
     let s = service();
     let mut c = Client::new(&s);
     assert_eq!(
@@ -142,13 +142,13 @@ const TAIL: &str = r#"{"find": "c", "tailable": true, "awaitData": true}"#;
 
 #[test]
 fn arrival_order_counts_not_ids() {
-    let (_s, mut c) = capped(r#""size": 100000, "max": 5"#);
+    let (_s, mut c) = create_capped(r#""size": 100000, "max": 5"#);
     insert(&mut c, &[50, 10]);
     let (id, first) = cursor(&c.run(TAIL));
     assert_eq!(first, [50, 10]);
     insert(&mut c, &[30]);
     insert(&mut c, &[5, 40]);
-    assert_eq!(cursor(&c.more(id, 0)), (id, vec![30, 5, 40]));
+    assert_eq!(cursor(&c.get_more(id, 0)), (id, vec![30, 5, 40]));
     // Two more inserts push out the two oldest documents, in both directions of the natural order.
     insert(&mut c, &[1, 99]);
     assert_eq!(cursor(&c.run(r#"{"find": "c"}"#)).1, [30, 5, 40, 1, 99]);
@@ -156,7 +156,7 @@ fn arrival_order_counts_not_ids() {
         cursor(&c.run(r#"{"find": "c", "sort": {"$natural": -1}}"#)).1,
         [99, 1, 40, 5, 30]
     );
-    assert_eq!(cursor(&c.more(id, 0)).1, [1, 99]);
+    assert_eq!(cursor(&c.get_more(id, 0)).1, [1, 99]);
     assert_eq!(
         c.run(r#"{"count": "c"}"#).doc().field("n").as_i64_exact(),
         Some(5)
@@ -211,18 +211,18 @@ fn step(client: &mut Client, body: &DocBuf, waited: bool) -> Result<u64, DocBuf>
     }
 }
 
-fn more(id: i64, max_time_ms: i32) -> DocBuf {
+fn get_more(id: i64, max_time_ms: i32) -> DocBuf {
     doc! { "getMore": id, "collection": "c", "maxTimeMS": max_time_ms }
 }
 
 #[test]
 fn waits_until_data_comes_or_time_is_up() {
-    let (s, mut c) = capped(r#""size": 100000"#);
+    let (s, mut c) = create_capped(r#""size": 100000"#);
     insert(&mut c, &[1]);
     let (id, _) = cursor(&c.run(TAIL));
     let clock = &s.service().clock;
     let by_default = doc! { "getMore": id, "collection": "c" };
-    for (command, wait_us) in [(more(id, 150), 150_000), (by_default, 1_000_000)] {
+    for (command, wait_us) in [(get_more(id, 150), 150_000), (by_default, 1_000_000)] {
         let before = clock.monotonic_us();
         let mut waiting = PendingGetMore::begin(&mut c, &command);
         let until_us = waiting.until_us.clone().unwrap();
@@ -238,57 +238,57 @@ fn waits_until_data_comes_or_time_is_up() {
         let left = until_us.saturating_sub(clock.monotonic_us());
         std::thread::sleep(Duration::from_micros(left));
         assert_eq!(cursor(&waiting.ends()), (id, vec![]));
-        assert!(!c.was_woken());
+        assert!(!c.take_wake());
     }
     // The same with the time that the network layer waits.
     let begin = Instant::now();
-    assert_eq!(cursor(&c.more(id, 150)), (id, vec![]));
+    assert_eq!(cursor(&c.get_more(id, 150)), (id, vec![]));
     assert!(begin.elapsed() >= Duration::from_millis(150));
 
     let mut other = Client::new(&s);
-    let mut waiting = PendingGetMore::begin(&mut c, &more(id, 3_600_000));
-    assert!(!waiting.client.was_woken());
+    let mut waiting = PendingGetMore::begin(&mut c, &get_more(id, 3_600_000));
+    assert!(!waiting.client.take_wake());
     insert(&mut other, &[2]);
-    assert!(waiting.client.was_woken());
+    assert!(waiting.client.take_wake());
     assert_eq!(cursor(&waiting.ends()), (id, vec![2]));
     // Dropping the collection ends the wait.
-    let mut waiting = PendingGetMore::begin(&mut c, &more(id, 3_600_000));
+    let mut waiting = PendingGetMore::begin(&mut c, &get_more(id, 3_600_000));
     assert_eq!(code(&other.run(r#"{"drop": "c"}"#)), 0);
-    assert!(waiting.client.was_woken());
+    assert!(waiting.client.take_wake());
     assert_eq!(code(&waiting.ends()), 175);
     assert_eq!(s.service().cursors.counts().open, 0);
 }
 
 #[test]
 fn inserts_that_do_not_match_do_not_end_the_wait() {
-    let (s, mut c) = capped(r#""size": 100000"#);
+    let (s, mut c) = create_capped(r#""size": 100000"#);
     insert(&mut c, &[1]);
     let (id, _) = cursor(&c.run(
         r#"{"find": "c", "filter": {"n": {"$gte": 7}}, "tailable": true, "awaitData": true}"#,
     ));
     let mut other = Client::new(&s);
-    let mut waiting = PendingGetMore::begin(&mut c, &more(id, 3_600_000));
+    let mut waiting = PendingGetMore::begin(&mut c, &get_more(id, 3_600_000));
     let until_us = waiting.until_us.clone().unwrap();
     for n in [2, 3, 4] {
         insert(&mut other, &[n]);
-        assert!(waiting.client.was_woken());
+        assert!(waiting.client.take_wake());
         assert_eq!(waiting.goes_on_waiting(), until_us);
     }
     insert(&mut other, &[8]);
-    assert!(waiting.client.was_woken());
+    assert!(waiting.client.take_wake());
     assert_eq!(cursor(&waiting.ends()), (id, vec![8]));
 }
 
 #[test]
 fn a_wait_is_an_operation() {
-    let (s, mut c) = capped(r#""size": 100000"#);
+    let (s, mut c) = create_capped(r#""size": 100000"#);
     insert(&mut c, &[1]);
     let ids: Vec<i64> = (0..3).map(|_| cursor(&c.run(TAIL)).0).collect();
     let mut other = Client::new(&s);
     let mut results = Vec::new();
     for (id, how) in ids.iter().copied().zip(["killOp", "killCursors", "gone"]) {
         let mut w = Client::new(&s);
-        let mut waiting = PendingGetMore::begin(&mut w, &more(id, 3_600_000));
+        let mut waiting = PendingGetMore::begin(&mut w, &get_more(id, 3_600_000));
         let seen = send(
             &s,
             &mut other.conn,
@@ -299,8 +299,12 @@ fn a_wait_is_an_operation() {
         let op = all.get(0).and_then(|v| v.as_doc().map(|d| d.to_buf()));
         let op = op.unwrap_or_else(|| panic!("{seen:?}"));
         assert_eq!(op.doc().field("ns").as_str(), Some("db.c"));
-        assert_eq!(code(&other.more(id, 0)), 12_051, "in use while it waits");
-        assert!(!waiting.client.was_woken());
+        assert_eq!(
+            code(&other.get_more(id, 0)),
+            12_051,
+            "in use while it waits"
+        );
+        assert!(!waiting.client.take_wake());
         match how {
             "killOp" => drop(send(
                 &s,
@@ -314,24 +318,24 @@ fn a_wait_is_an_operation() {
                 waiting.client.bell.wake();
             }
         }
-        assert!(waiting.client.was_woken(), "{how}");
+        assert!(waiting.client.take_wake(), "{how}");
         results.push(code(&waiting.ends()));
-        assert_eq!(code(&other.more(id, 0)), 43, "{how} ends the cursor");
+        assert_eq!(code(&other.get_more(id, 0)), 43, "{how} ends the cursor");
     }
     assert_eq!(results, [11_601, 237, 279]);
     // The waiting connection breaks, which ends the cursor.
     let (id, _) = cursor(&c.run(TAIL));
     let mut w = Client::new(&s);
-    PendingGetMore::begin(&mut w, &more(id, 20_000));
+    PendingGetMore::begin(&mut w, &get_more(id, 20_000));
     assert_eq!(s.service().cursors.counts().in_use, 1);
     drop(w);
-    assert_eq!(code(&c.more(id, 0)), 43);
+    assert_eq!(code(&c.get_more(id, 0)), 43);
     assert_eq!(s.service().counters.active.load(Ordering::Relaxed), 0);
 }
 
 #[test]
 fn overtaken_by_the_deletion() {
-    let (_s, mut c) = capped(r#""size": 100000, "max": 3"#);
+    let (_s, mut c) = create_capped(r#""size": 100000, "max": 3"#);
     insert(&mut c, &[1, 2, 3]);
     let (tail, _) = cursor(&c.run(r#"{"find": "c", "tailable": true}"#));
     let (plain, _) = cursor(&c.run(r#"{"find": "c", "batchSize": 1}"#));
@@ -355,7 +359,7 @@ fn overtaken_by_the_deletion() {
 
 #[test]
 fn what_cannot_be_tailed() {
-    let (_s, mut c) = capped(r#""size": 100000"#);
+    let (_s, mut c) = create_capped(r#""size": 100000"#);
     c.run(r#"{"insert": "plain", "documents": [{"_id": 1}]}"#);
     c.run(r#"{"create": "view", "viewOn": "c", "pipeline": []}"#);
     c.run(r#"{"create": "series", "timeseries": {"timeField": "t"}}"#);
@@ -379,7 +383,7 @@ fn what_cannot_be_tailed() {
         assert_eq!(code(&c.run(find)), expected, "{find}");
     }
     let (id, _) = cursor(&c.run(r#"{"find": "c", "tailable": true}"#));
-    assert_eq!(code(&c.more(id, 5)), 2, "maxTimeMS needs awaitData");
+    assert_eq!(code(&c.get_more(id, 5)), 2, "maxTimeMS needs awaitData");
     // A hint other than the natural order is ignored, and a limit ends the documents, but not the
     // cursor.
     let (id, first) =
@@ -400,7 +404,7 @@ fn none_is_missed_under_concurrent_inserts() {
     const WRITERS: i64 = 4;
     const EACH: i64 = 400;
     const LAST: i64 = -2;
-    let (s, mut c) = capped(r#""size": 10000000"#);
+    let (s, mut c) = create_capped(r#""size": 10000000"#);
     insert(&mut c, &[-1]);
     let tail = |s: &Arc<Dispatcher>| {
         let mut t = Client::new(s);
@@ -409,7 +413,7 @@ fn none_is_missed_under_concurrent_inserts() {
             // The time until data arrives depends on the machine; `tail_races` tests that data ends
             // the wait.
             while seen.last() != Some(&LAST) {
-                seen.extend(cursor(&t.more(id, 1000)).1);
+                seen.extend(cursor(&t.get_more(id, 1000)).1);
             }
             seen
         })

@@ -245,7 +245,7 @@ fn malformed_tokens_are_refused_without_details() {
     };
     let command = doc! { "saslStart": 1i32, "mechanism": "MONGODB-OIDC", "payload": raw };
     assert_eq!(run(s, &mut c, "$external", command), 2);
-    let off = crate::access::guarded();
+    let off = crate::access::start_guarded();
     let mut c = off.connect(ELSEWHERE);
     assert_eq!(code(&with_token(&off, &mut c, &good)), 334);
 }

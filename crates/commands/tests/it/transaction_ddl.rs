@@ -21,7 +21,7 @@ impl Client {
     }
 
     /// Another client of the same server.
-    fn beside(&self) -> Client {
+    fn second_client(&self) -> Client {
         Client::of(&self.service, self.session + 1)
     }
 
@@ -219,7 +219,7 @@ const COUNTED: &str = "{'aggregate': 'n', 'cursor': {}, 'pipeline': [{'$count': 
 fn only_the_transaction_sees_what_it_has_made_before_the_commit() {
     for made in [&[CREATE, INDEX][..], &[INDEX], &[INSERT]] {
         let mut c = Client::new();
-        let mut other = c.beside();
+        let mut other = c.second_client();
         assert_eq!(c.run("{'insert': 'other', 'documents': [{'a': 1}]}"), 0);
         c.begin();
         for command in made.iter().chain([&INSERT]) {
@@ -255,7 +255,7 @@ fn only_the_transaction_sees_what_it_has_made_before_the_commit() {
 #[test]
 fn two_transactions_that_create_one_collection_conflict() {
     let mut a = Client::new();
-    let mut b = a.beside();
+    let mut b = a.second_client();
     // The first of two transactions may create it.
     a.begin();
     assert_eq!(a.say(INSERT), 0);

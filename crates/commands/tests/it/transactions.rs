@@ -40,7 +40,7 @@ impl Server {
         let clock = Arc::new(MockClock::default());
         let hooks = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30));
         let store = Arc::new(Store::open(engine.clone(), hooks).unwrap());
-        let service = Service::new(Config::default(), clock.clone(), store).shared();
+        let service = Service::new(Config::default(), clock.clone(), store).into_shared();
         Server {
             engine,
             clock,
@@ -79,7 +79,7 @@ impl Server {
     }
 
     /// The process ends: its memory is lost, the engine's content stays.
-    fn restarted(self) -> Server {
+    fn restart(self) -> Server {
         Server::over(self.engine)
     }
 
@@ -366,7 +366,7 @@ fn a_commit_is_confirmed_to_whom_asks_again_also_after_a_restart() {
     assert_eq!(code(&t.set(0, 6)), 256);
     assert_eq!(code(&t.begin().set(0, 7)), 0, "not committed");
     let number = t.number;
-    let s = s.restarted();
+    let s = s.restart();
     let mut t = s.client(1);
     t.number = number - 1;
     t.started = true;

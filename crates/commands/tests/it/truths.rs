@@ -14,7 +14,7 @@ pub(crate) fn batch(reply: &DocBuf) -> Vec<DocBuf> {
     docs.collect()
 }
 
-fn profiled(s: &mut LoggingServer, filter: &str) -> Vec<DocBuf> {
+fn read_profile(s: &mut LoggingServer, filter: &str) -> Vec<DocBuf> {
     batch(&s.ok(&format!(
         r#"{{"find": "system.profile", "filter": {filter}}}"#
     )))
@@ -31,7 +31,7 @@ fn the_profile_tells_of_writes_by_id_what_they_examined_and_cost() {
     s.ok(r#"{"findAndModify": "c", "query": {"_id": 9}, "remove": true}"#);
     s.ok(r#"{"aggregate": "c", "cursor": {}, "pipeline": [{"$sort": {"t": 1}}]}"#);
     s.ok(r#"{"profile": 0}"#);
-    let of = |s: &mut LoggingServer, filter: &str| profiled(s, filter);
+    let of = |s: &mut LoggingServer, filter: &str| read_profile(s, filter);
     let deletes = of(&mut s, r#"{"op": "remove"}"#);
     let shown: Vec<_> = deletes
         .iter()

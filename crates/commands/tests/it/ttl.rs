@@ -44,8 +44,9 @@ impl Server {
         let clock = Arc::new(ManualClock(AtomicI64::new(START_MS)));
         let language = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30));
         let store = Arc::new(Store::open(engine.clone(), language).expect("a store"));
-        let server =
-            registry::dispatcher(Service::new(Config::default(), clock.clone(), store).shared());
+        let server = registry::dispatcher(
+            Service::new(Config::default(), clock.clone(), store).into_shared(),
+        );
         let conn = server.connect("127.0.0.1:1");
         Server {
             engine,
@@ -101,7 +102,7 @@ impl Server {
     }
 
     /// Moves the clock forward by this many seconds and runs a pass of the monitor.
-    fn after(&mut self, seconds: i64) {
+    fn advance_clock(&mut self, seconds: i64) {
         self.clock.0.fetch_add(seconds * 1000, Ordering::Relaxed);
         self.pass();
     }
@@ -166,17 +167,17 @@ fn the_earliest_date_of_a_document_decides() {
         doc! { "_id": 11i32, "at": Value::Date(-1_000_000) },
     ];
     s.insert("c", &docs);
-    s.after(59);
+    s.advance_clock(59);
     assert_eq!(
         s.ids("c"),
         [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
         "of before the epoch"
     );
-    s.after(1);
+    s.advance_clock(1);
     assert_eq!(s.ids("c"), [2, 4, 5, 6, 7, 8, 9, 10]);
-    s.after(100);
+    s.advance_clock(100);
     assert_eq!(s.ids("c"), [4, 5, 6, 7, 8, 9, 10]);
-    s.after(400);
+    s.advance_clock(400);
     assert_eq!(s.ids("c"), [5, 6, 7, 8, 9, 10]);
     assert_eq!(s.count("c"), 6);
     assert_eq!(
@@ -216,7 +217,7 @@ fn paths_directions_and_hidden_indexes() {
             ],
         );
     }
-    s.after(100);
+    s.advance_clock(100);
     for (n, case) in cases.iter().enumerate() {
         assert_eq!(s.ids(&format!("c{n}")), [3], "{case:?}");
     }
@@ -247,7 +248,7 @@ fn a_partial_index_expires_only_what_it_holds() {
             ],
         );
     }
-    s.after(10);
+    s.advance_clock(10);
     assert_eq!(s.ids("c"), [2, 3, 4]);
     assert_eq!(s.ids("d"), [3]);
 }
@@ -268,13 +269,13 @@ fn clustered_collections_expire_by_their_id() {
             doc! { "_id": "x" },
         ],
     );
-    s.after(60);
+    s.advance_clock(60);
     assert_eq!(s.count("c"), 3);
     s.ok(&doc! { "collMod": "c", "expireAfterSeconds": "off" });
-    s.after(10_000);
+    s.advance_clock(10_000);
     assert_eq!(s.count("c"), 3);
     s.ok(&doc! { "collMod": "c", "expireAfterSeconds": 5i32 });
-    s.after(0);
+    s.advance_clock(0);
     assert_eq!(s.count("c"), 2, "what is no date stays");
 }
 
@@ -292,13 +293,13 @@ fn measurements_expire_in_whole_buckets() {
         s.insert(coll, &docs);
     }
     s.index("indexed", &doc! { "key": { "t": 1i32 }, "name": "t_1" });
-    s.after(60 + 999);
+    s.advance_clock(60 + 999);
     assert_eq!(
         (s.count("plain"), s.count("indexed")),
         (3000, 3000),
         "an hour of each is one"
     );
-    s.after(3600);
+    s.advance_clock(3600);
     assert_eq!((s.count("plain"), s.count("indexed")), (0, 0));
 }
 
@@ -308,7 +309,7 @@ fn collections_that_are_capped_lose_nothing() {
     s.ok(&doc! { "create": "c", "capped": true, "size": 100_000i32 });
     s.index("c", &ttl_index(0));
     s.insert("c", &[doc! { "_id": 1i32, "at": at(0) }]);
-    s.after(1000);
+    s.advance_clock(1000);
     assert_eq!(s.ids("c"), [1]);
 }
 
@@ -323,16 +324,16 @@ fn coll_mod_changes_when_documents_expire() {
             doc! { "_id": 2i32, "at": at(5000) },
         ],
     );
-    s.after(1000);
+    s.advance_clock(1000);
     assert_eq!(s.ids("c"), [1, 2], "no TTL yet");
     s.ok(&doc! { "collMod": "c", "index": { "name": "at_1", "expireAfterSeconds": 2000i32 } });
-    s.after(0);
+    s.advance_clock(0);
     assert_eq!(s.ids("c"), [1, 2]);
     s.ok(&doc! { "collMod": "c", "index": { "name": "at_1", "expireAfterSeconds": 10i32 } });
-    s.after(0);
+    s.advance_clock(0);
     assert_eq!(s.ids("c"), [2]);
     s.ok(&doc! { "dropIndexes": "c", "index": "at_1" });
-    s.after(10_000);
+    s.advance_clock(10_000);
     assert_eq!(s.ids("c"), [2]);
 }
 
@@ -345,7 +346,7 @@ fn an_age_that_is_no_number_is_as_good_as_never() {
         w.array("indexes").push(&nan);
     }));
     s.insert("c", &[doc! { "_id": 1i32, "at": at(0) }]);
-    s.after(100_000);
+    s.advance_clock(100_000);
     assert_eq!(s.ids("c"), [1], "{made:?}");
     s.ok(&doc! { "collMod": "c", "index": { "name": "at_1", "expireAfterSeconds": f64::NAN } });
     s.ok(
@@ -353,7 +354,7 @@ fn an_age_that_is_no_number_is_as_good_as_never() {
         "expireAfterSeconds": f64::NAN },
     );
     s.insert("d", &[doc! { "_id": at(0) }]);
-    s.after(0);
+    s.advance_clock(0);
     assert_eq!((s.count("c"), s.count("d")), (1, 1));
 }
 
@@ -373,23 +374,23 @@ fn collections_are_found_after_a_restart_and_under_new_names() {
     }
     let engine = s.engine.clone();
     let mut s = Server::over(engine);
-    s.after(60);
+    s.advance_clock(60);
     assert_eq!(s.ids("a"), [1, 2], "the catalog was not walked");
     ttl::find_all(s.server.service(), &|| true).expect("a catalog");
-    s.after(0);
+    s.advance_clock(0);
     assert_eq!(s.ids("a"), [2]);
     s.ok(&doc! { "renameCollection": "db.a", "to": "db.b" });
-    s.after(1000);
+    s.advance_clock(1000);
     assert_eq!(s.count("b"), 0);
     // $out keeps the indexes of its target.
     s.insert("source", &[doc! { "_id": 7i32, "at": at(0) }]);
     s.ok(&doc! { "aggregate": "source", "pipeline": [{ "$out": "b" }], "cursor": {} });
     assert_eq!(s.ids("b"), [7]);
-    s.after(0);
+    s.advance_clock(0);
     assert_eq!(s.count("b"), 0);
     s.ok(&doc! { "drop": "b" });
     s.insert("b", &[doc! { "_id": 8i32, "at": at(0) }]);
-    s.after(1000);
+    s.advance_clock(1000);
     assert_eq!(s.ids("b"), [8], "a new collection of that name");
 }
 
@@ -405,7 +406,7 @@ fn rounds_give_every_collection_its_turn() {
         .map(|i| doc! { "_id": i, "at": [at(0), at(i64::from(i) - 2000)] })
         .collect();
     s.insert("multi", &docs);
-    s.after(1);
+    s.advance_clock(1);
     assert_eq!((s.count("c"), s.count("multi")), (0, 0));
     assert_eq!(
         (s.metric("passes"), s.metric("deletedDocuments")),
@@ -421,10 +422,10 @@ fn a_monitor_switched_off_deletes_nothing() {
     s.index("c", &ttl_index(0));
     s.insert("c", &[doc! { "_id": 1i32, "at": at(0) }]);
     s.ok(&doc! { "setParameter": 1i32, "ttlMonitorEnabled": false });
-    s.after(10);
+    s.advance_clock(10);
     assert_eq!(s.ids("c"), [1]);
     s.ok(&doc! { "setParameter": 1i32, "ttlMonitorEnabled": true });
-    s.after(0);
+    s.advance_clock(0);
     assert_eq!(s.count("c"), 0);
     let refused = s.run(&doc! { "setParameter": 1i32, "ttlMonitorSleepSecs": 0i32 });
     assert_eq!(
@@ -438,7 +439,8 @@ fn a_monitor_switched_off_deletes_nothing() {
 fn the_monitor_sleeps_as_long_as_it_is_told_while_it_runs() {
     let language = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30));
     let store = Arc::new(Store::open(Arc::new(MemoryEngine::new()), language).expect("a store"));
-    let service = Service::new(Config::default(), Arc::new(SystemClock::default()), store).shared();
+    let service =
+        Service::new(Config::default(), Arc::new(SystemClock::default()), store).into_shared();
     let server = registry::dispatcher(service.clone());
     let mut conn = server.connect("127.0.0.1:1");
     let mut run = |db: &str, c: DocBuf| send(&server, &mut conn, db, c.doc());

@@ -45,7 +45,7 @@ impl Client {
 }
 
 /// A server with some data of every kind.
-pub(crate) fn filled() -> Client {
+pub(crate) fn start_filled() -> Client {
     let mut c = Client::over(logging_store());
     for command in [
         "{'insert': 'c', 'documents': [{'_id': 1, 'a': 1}, {'_id': 2, 'a': 2}]}",
@@ -98,7 +98,7 @@ const NO_WRITES: &[&str] = &[
 
 #[test]
 fn user_writes_are_blocked_until_they_are_let_pass() {
-    let mut c = filled();
+    let mut c = start_filled();
     let state = |c: &mut Client| c.run("{'dbHash': 1}").doc().field("md5").to_owned_value();
     c.block(true);
     let before = state(&mut c);
@@ -115,7 +115,7 @@ fn user_writes_are_blocked_until_they_are_let_pass() {
 
 #[test]
 fn an_unordered_insert_names_every_document() {
-    let mut c = filled();
+    let mut c = start_filled();
     c.block(true);
     let many = |ordered: bool| {
         format!("{{'insert': 'c', 'documents': [{{}}, {{}}], 'ordered': {ordered}}}")
@@ -150,7 +150,7 @@ fn it_survives_a_restart() {
 
 #[test]
 fn a_transaction_does_not_commit_past_it() {
-    let mut c = filled();
+    let mut c = start_filled();
     let lsid = "'lsid': {'id': {'$binary': {'base64': 'AAAAAAAAAAAAAAAAAAAAAA==', \
         'subType': '04'}}}, 'txnNumber': {'$numberLong': '1'}, 'autocommit': false";
     let insert = format!(
@@ -167,7 +167,7 @@ fn a_transaction_does_not_commit_past_it() {
 
 #[test]
 fn documents_do_not_expire_meanwhile() {
-    let mut c = filled();
+    let mut c = start_filled();
     let setup = [
         "{'createIndexes': 't', 'indexes': [{'key': {'at': 1}, 'name': 'at', \
         'expireAfterSeconds': 1}]}",
@@ -214,7 +214,7 @@ fn users_with_the_right_pass() {
 
 #[test]
 fn arguments() {
-    let mut c = filled();
+    let mut c = start_filled();
     for (rest, code) in [
         ("", 40414),
         (", 'global': null", 40414),

@@ -18,7 +18,7 @@ pub(crate) fn with_claim(n: i32, id: i32) -> (Server, Client) {
     (s, t)
 }
 
-pub(crate) fn begins(s: &Server, command: &DocBuf) -> WaitingClient {
+pub(crate) fn begin_command(s: &Server, command: &DocBuf) -> WaitingClient {
     let mut client = WaitingClient::new(s);
     assert_eq!(client.run(s, command, false), None, "{command:?}");
     client
@@ -52,7 +52,7 @@ fn a_statement_of_many_documents_goes_on_in_its_middle() {
                 r#"{{"update": "c", "updates": [{{"q": {filter}, "multi": true,
                     "u": [{{"$set": {{"a": {{"$add": ["$a", 1]}}, "at": "$$NOW"}}}}]}}]}}"#
             ));
-            let mut client = begins(&s, &update);
+            let mut client = begin_command(&s, &update);
             // The changes made so far are visible to everybody.
             let changed = pairs(&other.run(
                 r#"{"find": "c", "filter": {"at": {"$exists": 1}},
@@ -104,9 +104,9 @@ fn many_deletes_and_batches_of_statements_keep_what_they_did() {
             {"update": 0, "filter": {"_id": 300}, "updateMods": {"$inc": {"c": 1}}},
             {"delete": 0, "filter": {"_id": 599}}]}"#,
     );
-    let mut bulk_client = begins(&s, &bulk);
-    let mut update_client = begins(&s, &update);
-    let mut delete_client = begins(&s, &delete);
+    let mut bulk_client = begin_command(&s, &bulk);
+    let mut update_client = begin_command(&s, &update);
+    let mut delete_client = begin_command(&s, &delete);
     assert_eq!(code(&t.commit()), 0);
     let r = ends(&s, &mut bulk_client, &bulk);
     for (name, n) in [
@@ -169,7 +169,7 @@ fn inserts_of_several_batches_go_on_behind_what_they_wrote() {
                 );
                 insert.put("txnNumber", 1i64);
             }
-            let mut client = begins(&s, &insert);
+            let mut client = begin_command(&s, &insert);
             assert_eq!(code(&if commits { t.commit() } else { t.abort() }), 0);
             let r = ends(&s, &mut client, &insert);
             let errors = r.doc().field("writeErrors").as_array();
@@ -205,8 +205,8 @@ fn a_retry_beside_one_that_waits_writes_nothing_twice() {
         &doc! { "id": Binary { subtype: 4, bytes: &[9; 16] } },
     );
     update.put("txnNumber", 1i64);
-    let mut first = begins(&s, &update);
-    let mut second = begins(&s, &update);
+    let mut first = begin_command(&s, &update);
+    let mut second = begin_command(&s, &update);
     assert_eq!(code(&t.commit()), 0);
     let retried = |r: &DocBuf| -> Vec<i64> {
         let list = r.doc().field("retriedStmtIds").as_array();
@@ -237,7 +237,9 @@ fn a_thousand_that_have_written_wait_without_a_thread() {
                     "multi": true}}]}}"#
         ))
     };
-    let mut waiting: Vec<_> = (0..1000).map(|n| (n, begins(&s, &update(n)))).collect();
+    let mut waiting: Vec<_> = (0..1000)
+        .map(|n| (n, begin_command(&s, &update(n))))
+        .collect();
     let written = s.client(2).run(r#"{"count": "c", "query": {"b": 1}}"#);
     assert_eq!(number(&written, "n"), Some(1000));
     assert_eq!(code(&t.commit()), 0);
@@ -261,9 +263,9 @@ fn a_statement_ends_when_its_collection_goes_while_it_waits() {
         let update = json(
             r#"{"update": "c", "updates": [{"q": {}, "u": {"$inc": {"b": 1}}, "multi": true}]}"#,
         );
-        let mut client = begins(&s, &update);
+        let mut client = begin_command(&s, &update);
         let drop = json(r#"{"drop": "c"}"#);
-        let mut dropping = begins(&s, &drop);
+        let mut dropping = begin_command(&s, &drop);
         assert_eq!(code(&t.commit()), 0);
         assert_eq!(code(&ends(&s, &mut dropping, &drop)), 0);
         if again {
@@ -303,13 +305,13 @@ fn changes_of_the_catalog_wait_without_a_thread_and_keep_newcomers_out() {
         let change = json(command);
         // When the client of a waiting change disconnects, other operations may continue.
         let update = r#"{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"b": 1}}}]}"#;
-        let gone = begins(&s, &change);
-        let mut writer = begins(&s, &json(update));
+        let gone = begin_command(&s, &change);
+        let mut writer = begin_command(&s, &json(update));
         assert!(!writer.bell.take());
         drop(gone);
         assert_eq!(code(&ends(&s, &mut writer, &json(update))), 0, "{command}");
-        let mut client = begins(&s, &change);
-        let mut writer = begins(&s, &json(update));
+        let mut client = begin_command(&s, &change);
+        let mut writer = begin_command(&s, &json(update));
         assert_eq!(code(&other.run(r#"{"insert": "f", "documents": [{}]}"#)), 0);
         assert_eq!(
             pairs(&other.run(r#"{"find": "c", "filter": {"_id": 1}}"#)).len(),
@@ -333,7 +335,7 @@ fn a_statement_goes_on_in_its_middle_however_many_wait_for_tickets() {
     let mut other = s.client(2);
     let update =
         json(r#"{"update": "c", "updates": [{"q": {}, "u": {"$inc": {"a": 1}}, "multi": true}]}"#);
-    let mut client = begins(&s, &update);
+    let mut client = begin_command(&s, &update);
     let one = r#"{"setParameter": 1, "wiredTigerConcurrentWriteTransactions": 1, "$db": "admin"}"#;
     assert_eq!(code(&other.run(one)), 0);
     for _ in 0..2 {
@@ -370,7 +372,7 @@ fn the_profile_tells_of_a_wait_for_a_document() {
         r#"{"update": "c", "comment": "waits", "updates": [{"q": {"_id": 1},
             "u": {"$set": {"a": 7}}}]}"#,
     );
-    let mut client = begins(&s, &update);
+    let mut client = begin_command(&s, &update);
     s.advance_ms(120);
     assert_eq!(code(&t.abort()), 0);
     assert_eq!(

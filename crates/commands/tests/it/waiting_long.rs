@@ -3,7 +3,7 @@
 
 use crate::interrupts::json;
 use crate::transactions::{Client, Server, WaitingClient, code, pairs};
-use crate::waiting::{begins, ends, number, with_claim};
+use crate::waiting::{begin_command, ends, number, with_claim};
 use model::DocBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ struct BuildObserver {
 }
 
 impl Observer for BuildObserver {
-    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+    fn before_call(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         if let Call::Cursor {
             table: Table::Doc,
             opts,
@@ -67,7 +67,7 @@ fn build_in_its_middle(unique: bool) -> Build {
         r#"{{"createIndexes": "c", "indexes": [
             {{"key": {{"a": 1}}, "name": "a", "unique": {unique}}}]}}"#
     ));
-    let builder = begins(&server, &command);
+    let builder = begin_command(&server, &command);
     Build {
         server,
         engine,
@@ -119,7 +119,9 @@ fn a_build_that_meets_a_claim_goes_on_where_it_was() {
 fn many_wait_for_the_build_of_another_and_take_over_when_its_client_goes() {
     for goes in [false, true] {
         let mut b = build_in_its_middle(false);
-        let mut waiting: Vec<_> = (0..MANY).map(|_| begins(&b.server, &b.command)).collect();
+        let mut waiting: Vec<_> = (0..MANY)
+            .map(|_| begin_command(&b.server, &b.command))
+            .collect();
         assert_eq!(code(&b.transaction.lock().unwrap().commit()), 0);
         // The transaction has ended, but they still wait for the build.
         for client in &mut waiting {
@@ -178,7 +180,7 @@ fn merge_goes_on_behind_the_documents_it_has_written() {
         let (s, mut t) = with_claim(DOCS, HELD);
         s.fill("d", DOCS + 10);
         let merge = json(merge);
-        let mut clients: Vec<_> = (0..3).map(|_| begins(&s, &merge)).collect();
+        let mut clients: Vec<_> = (0..3).map(|_| begin_command(&s, &merge)).collect();
         let mut other = s.client(2);
         let changed = pairs(&other.run(r#"{"find": "c", "filter": {"_id": {"$lt": 5}}}"#));
         assert_eq!(changed, (0..5).map(|n| (n, n + 3)).collect::<Vec<_>>());
@@ -227,15 +229,15 @@ fn commands_that_replace_a_collection_wait_without_a_thread() {
         assert_eq!(code(&t.begin().set(HELD, 1000)), 0);
         let change = json(command);
         // The client of one disconnects while it waits, and one reaches its time limit.
-        drop(begins(&s, &change));
+        drop(begin_command(&s, &change));
         let mut limited = change.clone();
         limited.put("maxTimeMS", 10i32);
-        let mut late = begins(&s, &limited);
+        let mut late = begin_command(&s, &limited);
         s.advance_ms(20);
         let r = late.run(&s, &limited, true).expect("a reply");
         assert_eq!(code(&r), 50, "{command}");
         drop(late);
-        let mut clients: Vec<_> = (0..MANY).map(|_| begins(&s, &change)).collect();
+        let mut clients: Vec<_> = (0..MANY).map(|_| begin_command(&s, &change)).collect();
         assert_eq!(code(&t.set(HELD, 1001)), 0, "{command}");
         assert_eq!(code(&t.commit()), 0);
         for (n, client) in clients.iter_mut().enumerate() {
@@ -303,7 +305,7 @@ fn an_index_that_becomes_unique_waits_without_a_thread() {
         }
         let mut t = s.client(1);
         assert_eq!(code(&t.begin().set(HELD, 1000)), 0);
-        let mut client = begins(&s, &unique);
+        let mut client = begin_command(&s, &unique);
         if goes {
             drop(client);
             assert_eq!(code(&t.commit()), 0);
@@ -350,7 +352,7 @@ fn a_rebuild_in_its_middle_goes_on_where_it_was() {
         }));
         engine.observer().steps.store(0, Ordering::SeqCst);
         let unique = json(r#"{"collMod": "c", "index": {"name": "a", "unique": true}}"#);
-        let mut client = begins(&s, &unique);
+        let mut client = begin_command(&s, &unique);
         if goes {
             drop(client);
             assert_eq!(code(&t.lock().unwrap().commit()), 0);
@@ -390,7 +392,7 @@ fn apply_ops_goes_on_behind_what_it_has_applied() {
     let s = Server::with(DOCS);
     let mut t = s.client(1);
     assert_eq!(code(&t.begin().set(HELD, 1000)), 0);
-    let mut client = begins(&s, &apply);
+    let mut client = begin_command(&s, &apply);
     assert_eq!(code(&t.commit()), 0);
     // The next transaction blocks the build of the index.
     assert_eq!(code(&t.begin().set(HELD + 1, 1001)), 0);

@@ -54,7 +54,7 @@ struct Walk {
 }
 
 /// How long this thread was ready to run but had no processor, because of other programs.
-fn queued() -> Duration {
+fn queued_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has this file");
     let nanos = stat.split_whitespace().nth(1).and_then(|n| n.parse().ok());
     Duration::from_nanos(nanos.expect("nanoseconds"))
@@ -114,7 +114,7 @@ impl Walk {
         }
         let mut reply = Vec::new();
         let (service, conn) = (&self.service, &mut self.conn);
-        let (begun, queued) = (Instant::now(), queued());
+        let (begun, queued) = (Instant::now(), queued_time());
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let outcome = service.handle(conn, &Request::new(body.doc()), &mut reply);
             matches!(
@@ -122,7 +122,7 @@ impl Walk {
                 Outcome::Reply | Outcome::Durable(_) | Outcome::Exhaust
             )
         }));
-        let took = begun.elapsed().saturating_sub(self::queued() - queued);
+        let took = begun.elapsed().saturating_sub(queued_time() - queued);
         self.calls += 1;
         let shown = || {
             let text = Value::Document(command.doc()).to_string();

@@ -37,7 +37,7 @@ pub struct Spec<'a> {
 
 impl Spec<'_> {
     /// The message that the adapter cannot be made, in one line.
-    pub fn failed(&self, reason: &str) -> String {
+    pub fn failure_message(&self, reason: &str) -> String {
         let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
         format!(
             "{}'s header or library {} cannot be used ({reason}); {}",
@@ -58,7 +58,7 @@ impl Spec<'_> {
                 self.engine
             ));
         }
-        let failed = |reason: &str| self.failed(reason);
+        let failed = |reason: &str| self.failure_message(reason);
         let directory = tempfile::tempdir().map_err(|error| failed(&error.to_string()))?;
         let write = |name: &str, text: &str| {
             std::fs::write(directory.path().join(name), text)

@@ -15,7 +15,7 @@ use storage::{
 
 use crate::error::classify;
 use crate::tables::Tables;
-use storage::emulate::long_keys::{is_bucket, place, retained};
+use storage::emulate::long_keys::{is_bucket, place, retain_entries};
 
 /// Most bytes of one transaction, so that no batch waits long for large ones.
 const TRANSACTION_BYTES_MAX: usize = 32 << 20;
@@ -207,7 +207,7 @@ impl Commits {
         let Some(bucket) = found.map_err(|e| classify("a write", e))? else {
             return Ok(());
         };
-        let kept = retained(bucket, |rest| {
+        let kept = retain_entries(bucket, |rest| {
             let key = [prefix, rest].concat();
             key.as_slice() < lower || key.as_slice() >= upper
         });

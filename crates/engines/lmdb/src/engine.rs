@@ -131,7 +131,7 @@ impl LmdbEngine {
         let lock = DirectoryLock::take(&config.path, config.read_only)?;
         let tables = if config.read_only {
             let flags = EnvFlags::READ_ONLY | EnvFlags::NO_LOCK;
-            Tables::existing(open_env(&config.path, config.map_bytes, flags)?)?
+            Tables::open_existing(open_env(&config.path, config.map_bytes, flags)?)?
         } else {
             make_data_file(config)?;
             let flags = EnvFlags::empty();

@@ -5,7 +5,7 @@ use heed::{Database, Env, RoTxn, RwTxn, WithoutTls};
 use storage::{Result, Table};
 
 use crate::error::classify;
-use storage::emulate::long_keys::{find, place, with};
+use storage::emulate::long_keys::{find, place, replace_entry};
 
 pub(crate) type ReadTxn<'e> = RoTxn<'e, WithoutTls>;
 
@@ -37,7 +37,7 @@ impl Tables {
     }
 
     /// Opens existing databases without writing.
-    pub(crate) fn existing(env: Env<WithoutTls>) -> Result<Tables> {
+    pub(crate) fn open_existing(env: Env<WithoutTls>) -> Result<Tables> {
         let fail = |e| classify("opening", e);
         let txn = env.read_txn().map_err(fail)?;
         let mut databases = Vec::with_capacity(Table::ALL.len());
@@ -101,7 +101,7 @@ impl Tables {
             .map_err(fail);
         };
         let bucket = database.get(txn, stored).map_err(fail)?;
-        let bucket = with(bucket.unwrap_or_default(), rest, value);
+        let bucket = replace_entry(bucket.unwrap_or_default(), rest, value);
         self.set_bucket(txn, table, stored, &bucket)
     }
 

@@ -77,7 +77,7 @@ impl DirectoryCopy {
         let config = salvage::make_rest(&config, to, None, data_key.as_ref())?;
         Ok(SalvagedEngine {
             engine: RocksEngine::open(config)?,
-            left_out: salvage::left_out(to),
+            left_out: salvage::list_omitted_tables(to),
         })
     }
 

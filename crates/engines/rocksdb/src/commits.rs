@@ -83,7 +83,7 @@ struct State<E> {
 }
 
 impl<E> State<E> {
-    fn lost(&self) -> Option<&E> {
+    fn lasting_failure(&self) -> Option<&E> {
         self.failure
             .as_ref()
             .filter(|failed| failed.lasting)
@@ -119,7 +119,7 @@ impl<L: Log> Commits<L> {
     }
 
     /// Whether the last flush failed.
-    pub(crate) fn failing(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         self.state.lock().failure.is_some()
     }
 
@@ -129,7 +129,7 @@ impl<L: Log> Commits<L> {
         let pos = pos.min(self.log.last());
         let mut state = self.state.lock();
         state.wanted = state.wanted.max(pos);
-        if state.flushing || state.wanted <= self.durable() || state.lost().is_some() {
+        if state.flushing || state.wanted <= self.durable() || state.lasting_failure().is_some() {
             return OfferResult::Idle;
         }
         state.flushing = true;
@@ -161,7 +161,7 @@ impl<L: Log> Commits<L> {
             if self.durable() >= pos {
                 break Ok(());
             }
-            if let Some(error) = state.lost() {
+            if let Some(error) = state.lasting_failure() {
                 break Err(WaitError::Failed(error.clone()));
             }
             if state.failures != failures
@@ -196,7 +196,7 @@ impl<L: Log> Commits<L> {
     pub(crate) fn run(&self, interval: Duration) {
         let mut state = self.state.lock();
         loop {
-            let wanted = state.wanted > self.durable() && state.lost().is_none();
+            let wanted = state.wanted > self.durable() && state.lasting_failure().is_none();
             if !state.stop && (state.flushing || !wanted) {
                 self.request_flush.wait_for(&mut state, interval);
             }
@@ -208,7 +208,7 @@ impl<L: Log> Commits<L> {
                 continue;
             }
             let stop = state.stop;
-            if self.log.last() > self.durable() && state.lost().is_none() {
+            if self.log.last() > self.durable() && state.lasting_failure().is_none() {
                 state.flushing = true;
                 drop(state);
                 self.flush();
@@ -227,7 +227,7 @@ impl<L: Log> Commits<L> {
     }
 
     /// Wakes all threads that are still blocked, when no thread will flush any more.
-    pub(crate) fn stopped(&self) {
+    pub(crate) fn wake_waiters(&self) {
         // Under the lock, so that no thread is between checking `stop` and sleeping.
         let _state = self.state.lock();
         self.flushed.notify_all();
@@ -236,7 +236,7 @@ impl<L: Log> Commits<L> {
     /// Records that the journal failed outside of a flush: nothing more becomes durable.
     pub(crate) fn lose(&self, error: L::Error) {
         let mut state = self.state.lock();
-        if state.lost().is_some() {
+        if state.lasting_failure().is_some() {
             return;
         }
         state.failures += 1;
@@ -258,7 +258,7 @@ impl<L: Log> Commits<L> {
         let mut state = self.state.lock();
         state.flushing = false;
         let announced = match outcome {
-            Ok(()) if state.lost().is_none() => {
+            Ok(()) if state.lasting_failure().is_none() => {
                 self.durable.store(target, Ordering::Release);
                 state.failure = None;
                 FlushNotice::Durable(target)
@@ -267,7 +267,7 @@ impl<L: Log> Commits<L> {
             Err(failed) => {
                 let lasting = failed.lasting;
                 state.failures += 1;
-                if state.lost().is_none() {
+                if state.lasting_failure().is_none() {
                     state.failure = Some(failed);
                 }
                 // All current waiters get this outcome; a thread that requested a later position is
@@ -282,7 +282,7 @@ impl<L: Log> Commits<L> {
                 }
             }
         };
-        let more = state.wanted > self.durable() && state.lost().is_none();
+        let more = state.wanted > self.durable() && state.lasting_failure().is_none();
         if state.blocked > 0 {
             self.flushed.notify_all();
         }

@@ -18,7 +18,7 @@ pub(crate) fn unused(
     bytes: u64,
     rows: Option<u64>,
 ) -> Result<u64> {
-    let of_range = sizes::in_files(db, table, range)?;
+    let of_range = sizes::file_bytes(db, table, range)?;
     let (mut inside, mut shared) = (EntryTotals::default(), EntryTotals::default());
     for file in files_of(db, table, range)? {
         match share_of(db, table, range, &file)? {
@@ -55,8 +55,8 @@ fn share_of(db: &Db, table: Table, range: KeyRange<'_>, file: &LiveFile) -> Resu
         first.as_slice().max(range.lower),
         end.as_slice().min(range.upper),
     );
-    let all = sizes::in_files(db, table, KeyRange::new(first, &end))?;
-    let common = sizes::in_files(db, table, common)?;
+    let all = sizes::file_bytes(db, table, KeyRange::new(first, &end))?;
+    let common = sizes::file_bytes(db, table, common)?;
     Ok((common as f64 / all.max(1) as f64).min(1.0))
 }
 

@@ -143,7 +143,7 @@ impl RocksEngine {
 
     /// One line about what opening with [`Config::repair`] has lost; `None` when there was no
     /// damage.
-    pub fn repaired(&self) -> Option<&str> {
+    pub fn repair_note(&self) -> Option<&str> {
         self.repaired.as_deref()
     }
 
@@ -266,7 +266,7 @@ fn follow_journal_files(
     events.on_sealed(Box::new(move || {
         // Once the engine is gone, no writer can have commits that would be missed.
         if let Some(db) = sealed_in.upgrade() {
-            sealed_at.sealed(db.sequence());
+            sealed_at.seal_up_to(db.sequence());
         }
         extend();
     }));
@@ -396,7 +396,7 @@ impl Engine for RocksEngine {
             return Ok(());
         }
         self.db
-            .delete_files(table, range.lower, &below(range.upper))
+            .delete_files(table, range.lower, &key_before(range.upper))
     }
 
     fn expect_size(&self, table: Table, bytes: u64) {
@@ -552,7 +552,7 @@ impl Drop for RocksEngine {
 // The largest key below an exclusive upper bound, as RocksDB's limit is inclusive. Exact when the
 // bound ends with a zero byte; otherwise so close below it that hardly any key can lie between, and
 // such keys merely stay.
-fn below(upper: &[u8]) -> Vec<u8> {
+fn key_before(upper: &[u8]) -> Vec<u8> {
     let mut key = upper.to_vec();
     match key.pop() {
         None | Some(0) => {}
@@ -576,10 +576,10 @@ mod tests {
             b"\xff\xff\xff\xff",
             b"\0\0\x01\0",
         ] {
-            let key = below(upper);
+            let key = key_before(upper);
             assert!(key.as_slice() < upper, "{upper:02x?}");
         }
-        assert!(below(b"\0\0\0\x08").as_slice() > &b"\0\0\0\x07\xff\xff\xff"[..]);
-        assert_eq!(below(b"a\0"), b"a");
+        assert!(key_before(b"\0\0\0\x08").as_slice() > &b"\0\0\0\x07\xff\xff\xff"[..]);
+        assert_eq!(key_before(b"a\0"), b"a");
     }
 }

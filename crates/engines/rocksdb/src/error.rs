@@ -31,7 +31,7 @@ pub(crate) fn sort_of_thread(
     let kind = text.split(':').next().unwrap_or_default();
     match kind {
         "Corruption" => StorageError::Corrupt {
-            context: at_place(step, &text, last),
+            context: format_step(step, &text, last),
             source,
         },
         "Shutdown in progress" => StorageError::Closed,
@@ -41,16 +41,16 @@ pub(crate) fn sort_of_thread(
         | "Operation timed out"
         | "Result incomplete" => StorageError::Busy(step.to_owned()),
         _ => StorageError::Io {
-            context: at_place(step, &text, last),
+            context: format_step(step, &text, last),
             source,
         },
     }
 }
 
 /// The step, with the file and the place where it failed.
-fn at_place(step: &str, text: &str, last: Option<FileLocation>) -> String {
+fn format_step(step: &str, text: &str, last: Option<FileLocation>) -> String {
     let is_of_blob = text.contains("blob") || text.contains("Blob");
-    match FileLocation::in_words(text).or(last.filter(|_| is_of_blob)) {
+    match FileLocation::parse_message(text).or(last.filter(|_| is_of_blob)) {
         Some(place) => format!("{place}, found by {step}"),
         None => step.to_owned(),
     }
@@ -59,14 +59,14 @@ fn at_place(step: &str, text: &str, last: Option<FileLocation>) -> String {
 /// The reason why writes are refused until an error of background work is resolved.
 pub(crate) fn standing(text: &str) -> String {
     let place =
-        FileLocation::in_words(text).map_or_else(String::new, |place| format!(" on {place}"));
+        FileLocation::parse_message(text).map_or_else(String::new, |place| format!(" on {place}"));
     format!("background work failed{place}, see the engine's log")
 }
 
 /// Whether the text reports damage in files other than the journal, or a failure to read or write
 /// them.
 pub(crate) fn is_beside_journal(text: &str) -> bool {
-    FileLocation::in_words(text).is_some_and(|place| !place.file.ends_with(".log"))
+    FileLocation::parse_message(text).is_some_and(|place| !place.file.ends_with(".log"))
 }
 
 /// Maps an error of opening `path`.
@@ -80,11 +80,11 @@ pub(crate) fn sort_open(path: &Path, text: String) -> StorageError {
     }
     match sort("opening", text) {
         StorageError::Io { source, .. } => StorageError::Io {
-            context: format!("cannot open {}", within(&shown, &source)),
+            context: format!("cannot open {}", format_location(&shown, &source)),
             source,
         },
         StorageError::Corrupt { source, .. } => StorageError::Corrupt {
-            context: within(&shown, &source),
+            context: format_location(&shown, &source),
             source,
         },
         StorageError::Full { .. } => StorageError::Full {
@@ -95,9 +95,9 @@ pub(crate) fn sort_open(path: &Path, text: String) -> StorageError {
 }
 
 /// A directory, with the place in one of its files that the cause names.
-fn within(shown: &str, cause: &Option<storage::Cause>) -> String {
+fn format_location(shown: &str, cause: &Option<storage::Cause>) -> String {
     let text = cause.as_ref().map(ToString::to_string).unwrap_or_default();
-    match FileLocation::in_words(&text) {
+    match FileLocation::parse_message(&text) {
         Some(place) => format!("{shown}, {place}"),
         None => shown.to_owned(),
     }

@@ -69,7 +69,7 @@ pub(crate) fn fragment(block: &[u8], at: usize) -> Option<Fragment> {
     }
     let (from, to) = (at + HEADER, at + HEADER + header.length);
     let sum = crc32c::crc32c(block.get(at + KIND_AT..to)?);
-    (header.sum == masked(sum)).then_some(Fragment {
+    (header.sum == mask_checksum(sum)).then_some(Fragment {
         kind: header.kind,
         from,
         to,
@@ -87,15 +87,16 @@ pub(crate) fn has_changed_header(rest: &[u8]) -> bool {
     };
     let mut sum = crc32c::crc32c(&[header.kind]);
     let bytes = &rest[HEADER..];
-    let is_other_length = masked(sum) == header.sum
+    let is_other_length = mask_checksum(sum) == header.sum
         || bytes.iter().any(|byte| {
             sum = crc32c::crc32c_append(sum, &[*byte]);
-            masked(sum) == header.sum
+            mask_checksum(sum) == header.sum
         });
     let is_other_kind = |bytes: &[u8]| {
         let mut kinds = (0..=u8::MAX).filter(|kind| is_known(*kind));
-        kinds
-            .any(|kind| masked(crc32c::crc32c_append(crc32c::crc32c(&[kind]), bytes)) == header.sum)
+        kinds.any(|kind| {
+            mask_checksum(crc32c::crc32c_append(crc32c::crc32c(&[kind]), bytes)) == header.sum
+        })
     };
     is_other_length || bytes.get(..header.length).is_some_and(is_other_kind)
 }
@@ -124,6 +125,6 @@ fn is_known(kind: u8) -> bool {
 
 /// A checksum in RocksDB's stored form, which is masked so that a checksum over data with checksums
 /// stays useful.
-fn masked(sum: u32) -> u32 {
+fn mask_checksum(sum: u32) -> u32 {
     sum.rotate_right(15).wrapping_add(0xa282_ead8)
 }

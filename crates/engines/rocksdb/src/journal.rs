@@ -137,8 +137,8 @@ impl Journal {
     }
 
     /// Whether the last flush failed.
-    pub(crate) fn failed(&self) -> bool {
-        self.commits.failing()
+    pub(crate) fn has_failed(&self) -> bool {
+        self.commits.has_failed()
     }
 
     /// Flushes once more and ends the thread.
@@ -148,7 +148,7 @@ impl Journal {
             // A panicked thread has no result; its waiters are woken below.
             let _ = thread.join();
         }
-        self.commits.stopped();
+        self.commits.wake_waiters();
     }
 }
 

@@ -148,7 +148,7 @@ impl Mark {
     }
 
     /// Commits above `pos` go to the journal file that is the newest now, or to a later one.
-    pub(crate) fn sealed(&self, pos: u64) {
+    pub(crate) fn seal_up_to(&self, pos: u64) {
         self.store(SEALED, pos);
     }
 
@@ -226,7 +226,7 @@ mod tests {
         let (mark, claim) = Mark::open(dir.path()).unwrap();
         assert_eq!(claim, Claim::default());
         mark.begin(5).unwrap();
-        mark.sealed(7);
+        mark.seal_up_to(7);
         mark.durable(9);
         drop(mark);
         let (mark, claim) = Mark::open(dir.path()).unwrap();

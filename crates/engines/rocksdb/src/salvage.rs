@@ -32,9 +32,9 @@ pub(crate) fn next_block(db: &Db, table: Table, range: KeyRange<'_>) -> Result<O
         if key >= range.upper {
             return Ok(true);
         }
-        Ok(sizes::in_files(db, table, KeyRange::new(range.lower, key))? > 0)
+        Ok(sizes::file_bytes(db, table, KeyRange::new(range.lower, key))? > 0)
     };
-    if sizes::in_files(db, table, range)? == 0 {
+    if sizes::file_bytes(db, table, range)? == 0 {
         return Ok(None);
     }
     // The last key of the block, or a key between it and the next block: the longest string that is
@@ -118,7 +118,7 @@ pub(crate) fn live_tables(db: &Db) -> Result<Vec<String>> {
 }
 
 /// The tables that [`make_rest`] left out.
-pub(crate) fn left_out(of: &Path) -> Vec<String> {
+pub(crate) fn list_omitted_tables(of: &Path) -> Vec<String> {
     let entries = fs::read_dir(of.join(LOST)).into_iter().flatten().flatten();
     let names = entries.map(|e| e.file_name().to_string_lossy().into_owned());
     let mut tables: Vec<String> = names.filter(|name| name.ends_with(".sst")).collect();

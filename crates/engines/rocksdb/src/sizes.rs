@@ -32,7 +32,7 @@ pub(crate) fn estimate(
     apart_bytes_min: u64,
 ) -> Result<u64> {
     let memory = ask_size(db, table, range, SizeApproximationFlags::INCLUDE_MEMTABLE)?;
-    let files = in_files(db, table, range)?;
+    let files = file_bytes(db, table, range)?;
     // RocksDB estimates by blocks of files and by the levels of a skip list: for few rows the
     // result is often zero.
     let least = match memory + files < FEW_BYTES {
@@ -55,7 +55,7 @@ pub(crate) fn estimate(
 }
 
 /// Bytes of the range in table files.
-pub(crate) fn in_files(db: &Db, table: Table, range: KeyRange<'_>) -> Result<u64> {
+pub(crate) fn file_bytes(db: &Db, table: Table, range: KeyRange<'_>) -> Result<u64> {
     if range.is_empty() {
         return Ok(0);
     }

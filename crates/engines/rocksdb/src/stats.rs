@@ -108,7 +108,7 @@ pub(crate) fn report(from: &Sources<'_>, sink: &mut StatSink<'_>) {
     put("journal_flushes", journal.flushes);
     put("journal_flush_us", journal.flush_us_total);
     put("journal_flush_us_last", journal.flush_us_last);
-    put("journal_failing", u64::from(from.journal.failed()));
+    put("journal_failing", u64::from(from.journal.has_failed()));
     if let Some(counters) = from.counters {
         for (metric, ticker) in TICKERS {
             put(metric, counters.get_ticker_count(ticker));

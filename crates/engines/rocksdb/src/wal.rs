@@ -224,7 +224,7 @@ fn note_unreadable(journal: &mut JournalFiles, path: &Path) -> std::io::Result<(
 /// Records the end of an encrypted file. After the first piece that cannot be opened nothing is
 /// readable, so nothing is searched there, and the file may be truncated only at that piece.
 fn note_end(journal: &mut JournalFiles, path: &Path, sealed: &PieceReader) -> std::io::Result<()> {
-    let behind = sealed.behind()?;
+    let behind = sealed.trailing_bytes()?;
     let ends_here = journal.broken.as_ref().is_none_or(|b| b.file == path);
     if !ends_here {
         journal.behind_bytes += behind;

@@ -16,8 +16,8 @@ use tikv_client::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-use crate::error::{is_final, unanswered};
-use crate::tls::{Contents, TlsFiles, attempt};
+use crate::error::{is_final, unreachable_error};
+use crate::tls::{TlsContents, TlsFiles, attempt};
 
 /// How long a request is retried: longer than a lease holds, including a late renewal, so that a
 /// server that holds the database loses the lease before it has to fail a request.
@@ -45,7 +45,7 @@ pub(crate) type Row = (Vec<u8>, Vec<u8>);
 pub(crate) type Change = (Vec<u8>, Option<Vec<u8>>);
 
 /// The timestamp that is this much older than another.
-pub(crate) fn before(ts: u64, age: Duration) -> u64 {
+pub(crate) fn earlier_timestamp(ts: u64, age: Duration) -> u64 {
     let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
     millis(ts).saturating_sub(age) << LOGICAL_BITS
 }
@@ -57,7 +57,7 @@ pub(crate) fn millis(ts: u64) -> u64 {
 
 /// The contents of the files for TLS that the present client was made with.
 struct FilesInUse {
-    contents: Contents,
+    contents: TlsContents,
     looked: Instant,
 }
 
@@ -144,7 +144,7 @@ impl Cluster {
         if contents == seen.contents {
             return;
         }
-        let made = within(REQUEST_TIMEOUT, client(&tls.pd, &tls.config));
+        let made = limit_time(REQUEST_TIMEOUT, client(&tls.pd, &tls.config));
         if let Ok(made) = self.runtime.block_on(made)
             && is_same(&tls.files, &contents)
         {
@@ -163,7 +163,7 @@ impl Cluster {
     }
 
     /// A timestamp later than every one given out before.
-    pub(crate) fn now(&self) -> Result<u64> {
+    pub(crate) fn fetch_timestamp(&self) -> Result<u64> {
         let now = || async { Ok(self.client().current_timestamp().await?.version()) };
         self.retry("asking for the time", now)
     }
@@ -181,11 +181,11 @@ impl Cluster {
     pub(crate) fn drop_versions_before(&self, ts: u64) -> Result<()> {
         let client = self.client();
         let drop = client.gc(Timestamp::from_version(ts));
-        let dropped = self.runtime.block_on(within(COLLECTION_TIMEOUT, drop));
+        let dropped = self.runtime.block_on(limit_time(COLLECTION_TIMEOUT, drop));
         // False means that the safe point is later already.
         dropped
             .map(|_| ())
-            .map_err(|e| unanswered("moving the safe point", e))
+            .map_err(|e| unreachable_error("moving the safe point", e))
     }
 
     /// The value of a key at a time. An empty value counts as none: no row has one, and some stores
@@ -256,7 +256,7 @@ impl Cluster {
         txn: &mut Transaction,
         key: &[u8],
     ) -> tikv_client::Result<Option<Vec<u8>>> {
-        let get = within(REQUEST_TIMEOUT, txn.get(key.to_vec()));
+        let get = limit_time(REQUEST_TIMEOUT, txn.get(key.to_vec()));
         let value = self.runtime.block_on(get)?;
         Ok(value.filter(|value| !value.is_empty()))
     }
@@ -282,14 +282,14 @@ impl Cluster {
             ts.map(|ts| ts.version())
                 .ok_or_else(|| Error::StringError("a commit of nothing".to_owned()))
         };
-        self.runtime.block_on(within(COMMIT_TIMEOUT, commit))
+        self.runtime.block_on(limit_time(COMMIT_TIMEOUT, commit))
     }
 
     /// Removes the locks of a transaction whose commit was never requested.
     #[expect(clippy::result_large_err, reason = "the client's own error")]
     pub(crate) fn roll_back(&self, txn: &mut Transaction) -> tikv_client::Result<()> {
         self.runtime
-            .block_on(within(REQUEST_TIMEOUT, txn.rollback()))
+            .block_on(limit_time(REQUEST_TIMEOUT, txn.rollback()))
     }
 }
 
@@ -299,7 +299,7 @@ fn untrusted(found: String) -> StorageError {
 
 /// Whether the client, which reads the files itself, has read the same: it would do without TLS if
 /// it had found an empty file.
-fn is_same(files: &TlsFiles, contents: &Contents) -> bool {
+fn is_same(files: &TlsFiles, contents: &TlsContents) -> bool {
     files.read().is_ok_and(|(now, _)| now == *contents)
 }
 
@@ -315,7 +315,7 @@ fn sealed_client(
     config: &Config,
     files: &TlsFiles,
 ) -> Result<TransactionClient> {
-    if let Ok(client) = runtime.block_on(within(REQUEST_TIMEOUT, client(pd, config))) {
+    if let Ok(client) = runtime.block_on(limit_time(REQUEST_TIMEOUT, client(pd, config))) {
         return Ok(client);
     }
     let ask = || {
@@ -358,7 +358,7 @@ fn options() -> TransactionOptions {
 }
 
 /// The answer, or an error when there is none within this time.
-async fn within<T>(
+async fn limit_time<T>(
     time: Duration,
     answer: impl Future<Output = tikv_client::Result<T>>,
 ) -> tikv_client::Result<T> {
@@ -380,10 +380,10 @@ fn retry<T, F: Future<Output = tikv_client::Result<T>>>(
     let mut pause = PAUSE_FIRST;
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        match runtime.block_on(async { within(left.max(REQUEST_TIMEOUT), request()).await }) {
+        match runtime.block_on(async { limit_time(left.max(REQUEST_TIMEOUT), request()).await }) {
             Ok(answer) => return Ok(answer),
             Err(e) if is_final(&e) || Instant::now() + pause >= until => {
-                return Err(unanswered(step, e));
+                return Err(unreachable_error(step, e));
             }
             Err(_) => std::thread::sleep(pause),
         }

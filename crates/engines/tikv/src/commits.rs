@@ -17,10 +17,10 @@ use storage::{
 };
 
 use crate::cluster::Cluster;
-use crate::lane::Lane;
+use crate::lane::CommitExecutor;
 use crate::layout::Layout;
 use crate::lease::Lease;
-use crate::overlay::{Known, Overlay};
+use crate::overlay::{Overlay, WriterCache};
 use crate::view::View;
 
 /// Most bytes of a transaction with several batches: its cost grows faster than its size.
@@ -28,9 +28,9 @@ const GROUP_BYTES_MAX: usize = 512 << 10;
 const GROUP_BATCHES_MAX: usize = 256;
 
 /// Whether readers on other machines keep a row in memory.
-type Kept = fn(Table, &[u8]) -> bool;
+type CacheFilter = fn(Table, &[u8]) -> bool;
 
-struct Waiting {
+struct QueuedBatch {
     ticket: u64,
     batch: WriteBatch,
     /// Announce the batch to readers on other machines, whatever it changes.
@@ -39,7 +39,7 @@ struct Waiting {
 
 #[derive(Default)]
 struct Queue {
-    waiting: Vec<Waiting>,
+    waiting: Vec<QueuedBatch>,
     done: FxHashMap<u64, Result<CommitPos>>,
     next_ticket: u64,
     leading: bool,
@@ -49,7 +49,7 @@ struct Queue {
 }
 
 /// Totals for the metrics.
-pub(crate) struct Totals {
+pub(crate) struct CommitTotals {
     pub(crate) transactions: u64,
     pub(crate) batches: u64,
     pub(crate) busy_us: u64,
@@ -64,8 +64,8 @@ pub(crate) struct Commits {
     visible: AtomicU64,
     queue: Mutex<Queue>,
     turn: Condvar,
-    lane: Mutex<(Lane, Known)>,
-    announced: OnceLock<Kept>,
+    lane: Mutex<(CommitExecutor, WriterCache)>,
+    announced: OnceLock<CacheFilter>,
     announcements: AtomicU64,
     hooks: Mutex<Vec<DurableHook>>,
     /// How long a view may be read.
@@ -85,10 +85,10 @@ impl Commits {
         ts: u64,
         kept: Option<Duration>,
     ) -> Result<Commits> {
-        let mut lane = Lane::new(cluster, layout, lease);
+        let mut lane = CommitExecutor::new(cluster, layout, lease);
         let ts = lane.recover(ts)?;
         let mut listed = Vec::new();
-        let mut left = layout.all_with_pieces();
+        let mut left = layout.piece_marker_range();
         loop {
             let rows = cluster.scan(ts, &left, crate::layout::SCAN_ROWS, true, false)?;
             listed.extend(
@@ -107,7 +107,7 @@ impl Commits {
             visible: AtomicU64::new(ts),
             queue: Mutex::default(),
             turn: Condvar::new(),
-            lane: Mutex::new((lane, Known::new(listed.into_iter()))),
+            lane: Mutex::new((lane, WriterCache::new(listed.into_iter()))),
             announced: OnceLock::new(),
             announcements: AtomicU64::new(0),
             hooks: Mutex::default(),
@@ -129,9 +129,9 @@ impl Commits {
         View::at(&self.cluster, &self.layout, self.visible(), self.kept)
     }
 
-    pub(crate) fn totals(&self) -> Totals {
+    pub(crate) fn totals(&self) -> CommitTotals {
         let queue = self.queue.lock();
-        Totals {
+        CommitTotals {
             transactions: queue.transactions,
             batches: queue.batches,
             busy_us: queue.busy_us,
@@ -144,7 +144,7 @@ impl Commits {
     }
 
     /// Makes commits of rows for which `kept` is true announce themselves.
-    pub(crate) fn announce(&self, kept: Kept) {
+    pub(crate) fn announce(&self, kept: CacheFilter) {
         // This is the only place that sets it.
         let _ = self.announced.set(kept);
     }
@@ -171,7 +171,7 @@ impl Commits {
         let mut queue = self.queue.lock();
         let ticket = queue.next_ticket;
         queue.next_ticket += 1;
-        queue.waiting.push(Waiting {
+        queue.waiting.push(QueuedBatch {
             ticket,
             batch,
             announced,
@@ -202,7 +202,7 @@ impl Commits {
     }
 
     /// Commits a group; returns its results after the hooks were called.
-    fn lead(&self, group: &[Waiting]) -> Vec<Result<CommitPos>> {
+    fn lead(&self, group: &[QueuedBatch]) -> Vec<Result<CommitPos>> {
         let results = match commit_group(group, |group| self.transaction(group)) {
             Ok(results) => results,
             Err(e) => {
@@ -215,7 +215,7 @@ impl Commits {
         if let Some(pos) = results.iter().filter_map(|r| r.as_ref().ok()).max() {
             self.tell(FlushEvent::Durable(*pos));
         }
-        if self.lease.lost().is_some() {
+        if self.lease.lost_reason().is_some() {
             self.tell(FlushEvent::Lost);
         }
         results
@@ -227,8 +227,8 @@ impl Commits {
         }
     }
 
-    fn transaction(&self, group: &[Waiting]) -> Result<CommitPos> {
-        if let Some(context) = self.lease.lost() {
+    fn transaction(&self, group: &[QueuedBatch]) -> Result<CommitPos> {
+        if let Some(context) = self.lease.lost_reason() {
             return Err(StorageError::ReadOnly { context });
         }
         let mut guard = self.lane.lock();
@@ -258,7 +258,7 @@ impl Commits {
 }
 
 /// Whether an operation changes rows that readers keep in memory.
-fn is_kept(kept: Kept, op: &BatchOp<'_>) -> bool {
+fn is_kept(kept: CacheFilter, op: &BatchOp<'_>) -> bool {
     match *op {
         BatchOp::Put { table, key, .. } | BatchOp::Delete { table, key } => kept(table, key),
         // Readers read counters again when they need them.
@@ -268,7 +268,7 @@ fn is_kept(kept: Kept, op: &BatchOp<'_>) -> bool {
 }
 
 /// The batches of the next transaction, in order of arrival.
-fn take_group(waiting: &mut Vec<Waiting>) -> Vec<Waiting> {
+fn take_group(waiting: &mut Vec<QueuedBatch>) -> Vec<QueuedBatch> {
     let mut bytes = 0;
     let fits = waiting.iter().take(GROUP_BATCHES_MAX).take_while(|w| {
         let first = bytes == 0;

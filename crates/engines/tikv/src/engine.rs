@@ -16,10 +16,10 @@ use storage::{
 use crate::cluster::{Cluster, millis};
 use crate::commits::Commits;
 use crate::layout::{Layout, REQUEST_ROWS};
-use crate::lease::{Lease, Terms};
+use crate::lease::{Lease, LeaseOptions};
 use crate::requests;
 use crate::tls::TlsFiles;
-use crate::versions::{Ending, Versions};
+use crate::versions::{StopSignal, VersionRetention};
 use crate::view::View;
 
 /// Version of the layout that this crate defines. History: 1 as in `layout.rs`.
@@ -87,20 +87,20 @@ impl Config {
 pub struct TikvEngine {
     commits: Arc<Commits>,
     lease: Arc<Lease>,
-    ending: Arc<Ending>,
+    ending: Arc<StopSignal>,
     renewing: Mutex<Option<JoinHandle<()>>>,
-    versions: Option<Arc<Versions>>,
+    versions: Option<Arc<VersionRetention>>,
     caps: Caps,
     dropped: RwLock<[Arc<IdentSet>; Table::ALL.len()]>,
     closed: AtomicBool,
 }
 
 /// Renews the lease until the engine is closed or the lease is lost.
-fn renew(ending: &Ending, lease: &Lease, commits: &Commits, every: Duration) {
+fn renew(ending: &StopSignal, lease: &Lease, commits: &Commits, every: Duration) {
     while !ending.wait(every) {
         // A failed renewal is followed by another one before the lease expires.
         let _ = lease.renew();
-        if lease.lost().is_some() {
+        if lease.lost_reason().is_some() {
             commits.tell_lost();
             return;
         }
@@ -109,7 +109,7 @@ fn renew(ending: &Ending, lease: &Lease, commits: &Commits, every: Duration) {
 
 /// Declares the lease lost when it has been expired for too long. A separate thread, because
 /// renewals may wait for the cluster.
-fn watch(ending: &Ending, lease: &Lease, commits: &Commits, patience: Duration) {
+fn watch(ending: &StopSignal, lease: &Lease, commits: &Commits, patience: Duration) {
     while !ending.wait(WATCH_EVERY) {
         let overdue = lease.overdue();
         if !overdue.is_zero() && overdue >= patience {
@@ -138,7 +138,7 @@ impl TikvEngine {
         let cluster = Arc::new(Cluster::connect(&config.pd, config.tls.as_ref())?);
         let layout = Layout::new(&config.prefix);
         check_format(&cluster, &layout, &config.prefix)?;
-        let terms = Terms {
+        let terms = LeaseOptions {
             name: &config.name,
             address: &config.address,
             awaited: config.awaited.as_deref(),
@@ -150,7 +150,7 @@ impl TikvEngine {
         let lease = Arc::new(lease);
         let kept = config.keep_versions;
         let commits = Arc::new(Commits::open(&cluster, &layout, &lease, ts, kept)?);
-        let ending = Arc::new(Ending::default());
+        let ending = Arc::new(StopSignal::default());
         let renewing = {
             let (ending, lease) = (Arc::clone(&ending), Arc::clone(&lease));
             let (commits, every) = (Arc::clone(&commits), config.lease / RENEWALS);
@@ -165,7 +165,7 @@ impl TikvEngine {
                 watch(&ending, &lease, &commits, patience);
             })?;
         }
-        let versions = kept.map(|kept| Arc::new(Versions::new(&cluster, kept)));
+        let versions = kept.map(|kept| Arc::new(VersionRetention::new(&cluster, kept)));
         if let Some(versions) = &versions {
             let (ending, lease) = (Arc::clone(&ending), Arc::clone(&lease));
             let versions = Arc::clone(versions);
@@ -263,7 +263,7 @@ impl TikvEngine {
 impl Drop for TikvEngine {
     fn drop(&mut self) {
         self.stop();
-        if !self.closed.load(Ordering::Acquire) && self.lease.lost().is_none() {
+        if !self.closed.load(Ordering::Acquire) && self.lease.lost_reason().is_none() {
             // Otherwise the next server waits until the lease has expired.
             let _ = self.lease.release();
         }
@@ -275,7 +275,7 @@ fn format_row() -> Vec<u8> {
 }
 
 pub(crate) fn check_format(cluster: &Cluster, layout: &Layout, prefix: &str) -> Result<()> {
-    let Some(row) = cluster.get(cluster.now()?, &layout.format())? else {
+    let Some(row) = cluster.get(cluster.fetch_timestamp()?, &layout.format())? else {
         return Ok(());
     };
     let found = std::str::from_utf8(&row).ok();
@@ -370,7 +370,7 @@ impl Engine for TikvEngine {
     }
 
     fn wait_durable(&self, _: CommitPos) -> Result<()> {
-        match self.lease.lost() {
+        match self.lease.lost_reason() {
             _ if self.closed.load(Ordering::Acquire) => Err(StorageError::Closed),
             Some(context) => Err(StorageError::ReadOnly { context }),
             None => Ok(()),
@@ -436,7 +436,9 @@ impl Engine for TikvEngine {
             sink("versions.safe_point_ms", number(millis(safe_point)));
             sink("versions.safe_point_failures", number(failures));
         }
-        requests::counted(&mut |name, count| sink(&format!("requests.{name}"), number(count)));
+        requests::report_counts(&mut |name, count| {
+            sink(&format!("requests.{name}"), number(count))
+        });
     }
 
     fn checkpoint(&self, _: &Path) -> Result<()> {
@@ -462,7 +464,7 @@ impl Engine for TikvEngine {
             return Ok(());
         }
         self.stop();
-        match self.lease.lost() {
+        match self.lease.lost_reason() {
             Some(_) => Ok(()),
             None => self.lease.release(),
         }

@@ -4,7 +4,7 @@ use storage::StorageError;
 use tikv_client::Error;
 
 /// The error for a request that failed in all attempts.
-pub(crate) fn unanswered(step: &'static str, error: Error) -> StorageError {
+pub(crate) fn unreachable_error(step: &'static str, error: Error) -> StorageError {
     let why = with_causes(&error);
     let told = format!("{step} did not succeed on the cluster within 25 seconds: {why}");
     StorageError::Unreachable(told)

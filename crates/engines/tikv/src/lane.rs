@@ -15,7 +15,7 @@ use tikv_client::{Error, Transaction};
 use crate::cluster::{Change, Cluster, RETRY_FOR};
 use crate::error::corrupt;
 use crate::layout::{Layout, PIECE_BYTES, SCAN_ROWS};
-use crate::lease::{Fence, Lease};
+use crate::lease::{FenceOwner, Lease};
 
 /// Size of the client's requests, each of which has a copy of all keys.
 const REQUEST_BYTES: usize = 16 << 10;
@@ -30,16 +30,20 @@ const PART_BYTES: usize = 512 << 10;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Executes commits, one at a time.
-pub(crate) struct Lane {
+pub(crate) struct CommitExecutor {
     cluster: Arc<Cluster>,
     layout: Layout,
     lease: Arc<Lease>,
     number: u64,
 }
 
-impl Lane {
-    pub(crate) fn new(cluster: &Arc<Cluster>, layout: &Layout, lease: &Arc<Lease>) -> Lane {
-        Lane {
+impl CommitExecutor {
+    pub(crate) fn new(
+        cluster: &Arc<Cluster>,
+        layout: &Layout,
+        lease: &Arc<Lease>,
+    ) -> CommitExecutor {
+        CommitExecutor {
             cluster: Arc::clone(cluster),
             layout: layout.clone(),
             lease: Arc::clone(lease),
@@ -53,7 +57,7 @@ impl Lane {
     /// # Errors
     /// Those of the cluster; [`StorageError::Corrupt`]
     pub(crate) fn recover(&mut self, ts: u64) -> Result<u64> {
-        let Some(count) = self.cluster.get(ts, &self.layout.decided())? else {
+        let Some(count) = self.cluster.get(ts, &self.layout.decision_key())? else {
             return Ok(ts);
         };
         let count = count
@@ -87,7 +91,10 @@ impl Lane {
             self.commit(&[part])?;
             parts += 1;
         }
-        let decided = (self.layout.decided(), Some(parts.to_be_bytes().to_vec()));
+        let decided = (
+            self.layout.decision_key(),
+            Some(parts.to_be_bytes().to_vec()),
+        );
         self.commit(&[decided])?;
         // The write is decided from here on: if this server cannot complete it, the next holder
         // must.
@@ -100,7 +107,7 @@ impl Lane {
             self.commit(some)?;
         }
         let gone = (0..parts).map(|number| (self.layout.part(number), None));
-        let gone: Vec<Change> = gone.chain([(self.layout.decided(), None)]).collect();
+        let gone: Vec<Change> = gone.chain([(self.layout.decision_key(), None)]).collect();
         let mut last = 0;
         for some in gone.chunks(SCAN_ROWS).rev() {
             last = self.commit(some)?;
@@ -125,10 +132,10 @@ impl Lane {
                 continue;
             };
             if doubt || self.lease.must_read_fence() {
-                match self.settled(&mut txn, number, given_up)? {
-                    Settled::Committed => return Ok(ts),
-                    Settled::Not => {}
-                    Settled::Unknown => continue,
+                match self.resolve_outcome(&mut txn, number, given_up)? {
+                    CommitOutcome::Committed => return Ok(ts),
+                    CommitOutcome::NotCommitted => {}
+                    CommitOutcome::Unknown => continue,
                 }
             }
             match self.cluster.commit(&mut txn, &all) {
@@ -165,7 +172,7 @@ impl Lane {
             return Ok(Some((txn, ts)));
         }
         let renewed = self.lease.renew();
-        match self.lease.lost() {
+        match self.lease.lost_reason() {
             // An earlier attempt may have been committed.
             Some(_) if doubt => return Err(StorageError::Undetermined),
             Some(context) => return Err(StorageError::ReadOnly { context }),
@@ -180,12 +187,17 @@ impl Lane {
     }
 
     /// The outcome of an attempt whose answer was lost.
-    fn settled(&self, txn: &mut Transaction, number: u64, last: bool) -> Result<Settled> {
+    fn resolve_outcome(
+        &self,
+        txn: &mut Transaction,
+        number: u64,
+        last: bool,
+    ) -> Result<CommitOutcome> {
         match self.cluster.get_in(txn, &self.layout.fence()) {
-            Ok(row) => match self.lease.who(row.as_deref())? {
-                Fence::Own(newest) if newest == number => Ok(Settled::Committed),
-                Fence::Own(_) => Ok(Settled::Not),
-                Fence::Foreign => {
+            Ok(row) => match self.lease.read_fence(row.as_deref())? {
+                FenceOwner::Own(newest) if newest == number => Ok(CommitOutcome::Committed),
+                FenceOwner::Own(_) => Ok(CommitOutcome::NotCommitted),
+                FenceOwner::Foreign => {
                     // The attempt was committed before the other server took over, or never will
                     // be.
                     self.lease.lose("another server has taken over");
@@ -195,15 +207,15 @@ impl Lane {
             Err(_) if last => Err(StorageError::Undetermined),
             Err(_) => {
                 std::thread::sleep(PAUSE);
-                Ok(Settled::Unknown)
+                Ok(CommitOutcome::Unknown)
             }
         }
     }
 }
 
-enum Settled {
+enum CommitOutcome {
     Committed,
-    Not,
+    NotCommitted,
     Unknown,
 }
 

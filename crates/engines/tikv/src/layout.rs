@@ -42,7 +42,7 @@ pub fn is_prefix(name: &str) -> bool {
 
 /// How a value is stored.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Stored<'a> {
+pub(crate) enum StoredValue<'a> {
     /// The value is in the row itself.
     Inline(&'a [u8]),
     /// The value is in pieces; its total length.
@@ -50,12 +50,12 @@ pub(crate) enum Stored<'a> {
 }
 
 /// Decodes a row; `None` when it is damaged.
-pub(crate) fn stored(row: &[u8]) -> Option<Stored<'_>> {
+pub(crate) fn decode_row(row: &[u8]) -> Option<StoredValue<'_>> {
     match row.split_first()? {
-        (&INLINE, value) => Some(Stored::Inline(value)),
+        (&INLINE, value) => Some(StoredValue::Inline(value)),
         (&PIECES, len) => {
             let len = u32::from_be_bytes(len.try_into().ok()?);
-            Some(Stored::Pieces(usize::try_from(len).ok()?))
+            Some(StoredValue::Pieces(usize::try_from(len).ok()?))
         }
         _ => None,
     }
@@ -67,7 +67,7 @@ pub(crate) fn inline(value: &[u8]) -> Vec<u8> {
 }
 
 /// The row of a value that is stored in pieces. Values are below 2^32 bytes by `Caps`.
-pub(crate) fn in_pieces(len: usize) -> Vec<u8> {
+pub(crate) fn encode_pieces_row(len: usize) -> Vec<u8> {
     [&[PIECES][..], &(len as u32).to_be_bytes()].concat()
 }
 
@@ -119,11 +119,11 @@ impl Layout {
         self.key(3, &[])
     }
 
-    pub(crate) fn announced(&self) -> Vec<u8> {
+    pub(crate) fn announcement_key(&self) -> Vec<u8> {
         self.key(7, &[])
     }
 
-    pub(crate) fn decided(&self) -> Vec<u8> {
+    pub(crate) fn decision_key(&self) -> Vec<u8> {
         self.key(4, &[])
     }
 
@@ -136,7 +136,7 @@ impl Layout {
     }
 
     /// Every row of [`Layout::with_pieces`].
-    pub(crate) fn all_with_pieces(&self) -> Range<Vec<u8>> {
+    pub(crate) fn piece_marker_range(&self) -> Range<Vec<u8>> {
         self.key(6, &[])..self.key(7, &[])
     }
 
@@ -200,11 +200,14 @@ mod tests {
         }
         assert!(!is_prefix(&"x".repeat(65)));
         for value in [&b""[..], b"value"] {
-            assert_eq!(stored(&inline(value)), Some(Stored::Inline(value)));
+            assert_eq!(decode_row(&inline(value)), Some(StoredValue::Inline(value)));
         }
-        assert_eq!(stored(&in_pieces(70_000)), Some(Stored::Pieces(70_000)));
+        assert_eq!(
+            decode_row(&encode_pieces_row(70_000)),
+            Some(StoredValue::Pieces(70_000))
+        );
         for damaged in [&b""[..], b"\x01\0\0", b"\x02"] {
-            assert_eq!(stored(damaged), None);
+            assert_eq!(decode_row(damaged), None);
         }
         assert_eq!(
             (pieces(1), pieces(PIECE_BYTES), pieces(PIECE_BYTES + 1)),
@@ -221,7 +224,7 @@ mod tests {
         assert!(!all.contains(&two.row(Table::Doc, b"k")));
         assert_eq!(one.stored_key(&one.row(Table::Doc, b"key")), b"key");
         let listed = one.with_pieces(Table::Cap, 7);
-        assert!(one.all_with_pieces().contains(&listed));
+        assert!(one.piece_marker_range().contains(&listed));
         assert_eq!(one.parse_with_pieces(&listed), Some((Table::Cap, 7)));
     }
 

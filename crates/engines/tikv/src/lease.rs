@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use storage::{Result, StorageError};
 
 use crate::cluster::{Change, Cluster, RETRY_FOR, millis};
-use crate::error::{corrupt, unanswered};
+use crate::error::{corrupt, unreachable_error};
 use crate::layout::Layout;
 use crate::oracle_clock::OracleClock;
 use crate::process;
@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// The content of the lease row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Row {
+struct LeaseRow {
     holder: u64,
     until_ms: u64,
     name: String,
@@ -60,11 +60,11 @@ const READS_FENCE: &str = "reads fence";
 /// which the oracle counts as steady.
 const STEADY: Duration = Duration::from_secs(1);
 
-impl Row {
+impl LeaseRow {
     /// The row of a holder that begins at `ts`. How the oracle moves is only known after the first
     /// renewal.
-    fn begun(holder: u64, ts: u64, terms: &Terms<'_>) -> Row {
-        Row {
+    fn new(holder: u64, ts: u64, terms: &LeaseOptions<'_>) -> LeaseRow {
+        LeaseRow {
             holder,
             until_ms: millis(ts) + millis_of(terms.duration),
             name: terms.name.to_owned(),
@@ -91,12 +91,12 @@ impl Row {
         row
     }
 
-    fn decode(bytes: &[u8]) -> Option<Row> {
+    fn decode(bytes: &[u8]) -> Option<LeaseRow> {
         let (holder, rest) = bytes.split_first_chunk::<8>()?;
         let (until, rest) = rest.split_first_chunk::<8>()?;
         let mut texts = rest.splitn(5, |byte| *byte == SEPARATOR);
         let mut text = || String::from_utf8_lossy(texts.next().unwrap_or_default()).into_owned();
-        Some(Row {
+        Some(LeaseRow {
             holder: u64::from_be_bytes(*holder),
             until_ms: u64::from_be_bytes(*until),
             name: text(),
@@ -114,12 +114,12 @@ impl Row {
 }
 
 /// The row of another holder, and since when it is unchanged by this machine's clock.
-struct Watched {
-    row: Row,
+struct RowObservation {
+    row: LeaseRow,
     since: Instant,
 }
 
-impl Watched {
+impl RowObservation {
     /// Records the current row. The output is how much longer it has to stay unchanged before its
     /// holder certainly answers no more reads.
     ///
@@ -127,8 +127,8 @@ impl Watched {
     /// `own`: how long a lease of this server holds; `by_oracle`: what is left by the oracle's
     /// time.
     fn note(
-        watched: &mut Option<Watched>,
-        row: &Row,
+        watched: &mut Option<RowObservation>,
+        row: &LeaseRow,
         own: Duration,
         by_oracle: Duration,
     ) -> Duration {
@@ -137,7 +137,7 @@ impl Watched {
             Some(watched) if watched.row == *row => holds.saturating_sub(watched.since.elapsed()),
             _ => {
                 let (row, since) = (row.clone(), Instant::now());
-                *watched = Some(Watched { row, since });
+                *watched = Some(RowObservation { row, since });
                 holds
             }
         };
@@ -150,7 +150,7 @@ impl Watched {
 }
 
 /// Options for taking a lease.
-pub(crate) struct Terms<'a> {
+pub(crate) struct LeaseOptions<'a> {
     /// Shown to servers that are refused.
     pub(crate) name: &'a str,
     /// Shown to servers that wait.
@@ -165,26 +165,26 @@ pub(crate) struct Terms<'a> {
     pub(crate) format: Vec<u8>,
 }
 
-impl Terms<'_> {
+impl LeaseOptions<'_> {
     fn waits(&self) -> bool {
-        self.wait.is_some() && !self.was_told_to_end()
+        self.wait.is_some() && !self.is_ending()
     }
 
-    fn was_told_to_end(&self) -> bool {
+    fn is_ending(&self) -> bool {
         self.wait.is_some_and(|ended| ended.load(Ordering::Relaxed))
     }
 }
 
 /// What the fence row says about a commit whose answer was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fence {
+pub(crate) enum FenceOwner {
     /// The last commit was this server's, with this number.
     Own(u64),
     /// Another server has taken over.
     Foreign,
 }
 
-struct Held {
+struct LeaseState {
     /// Commits must begin before this time of the oracle.
     until_ms: u64,
     /// The same time or an earlier one, by this machine's clock.
@@ -202,7 +202,7 @@ pub(crate) struct Lease {
     holder: u64,
     name: String,
     duration: Duration,
-    held: Mutex<Held>,
+    held: Mutex<LeaseState>,
     // Locked during a renewal; only one runs at a time.
     renewing: Mutex<()>,
     clock: OracleClock,
@@ -217,37 +217,37 @@ impl Lease {
     pub(crate) fn take(
         cluster: &Arc<Cluster>,
         layout: &Layout,
-        terms: &Terms<'_>,
+        terms: &LeaseOptions<'_>,
     ) -> Result<(Lease, u64)> {
         // Unique in the cluster for all time.
-        let holder = cluster.now()?;
+        let holder = cluster.fetch_timestamp()?;
         let mut until = Instant::now() + RETRY_FOR;
         let mut watched = None;
         loop {
             let began = Instant::now();
             let (mut txn, ts) = cluster.begin(false)?;
             let taken = cluster.get_in(&mut txn, &layout.lease()).map(|found| {
-                let found = found.as_deref().and_then(Row::decode);
+                let found = found.as_deref().and_then(LeaseRow::decode);
                 found.filter(|row| row.holder != holder && !row.is_released())
             });
             let taken = taken.map(|found| {
                 let other = found?;
                 let by_oracle = other.until_ms.saturating_sub(millis(ts));
                 let left = Duration::from_millis(by_oracle);
-                let left = Watched::note(&mut watched, &other, terms.duration, left);
+                let left = RowObservation::note(&mut watched, &other, terms.duration, left);
                 (!left.is_zero()).then_some((other, by_oracle, left))
             });
-            let row = Row::begun(holder, ts, terms);
+            let row = LeaseRow::new(holder, ts, terms);
             let failed = match taken {
                 Ok(Some((other, by_oracle, _))) if by_oracle > 0 && !terms.waits() => {
-                    return Err(locked(&other, ts));
+                    return Err(locked_error(&other, ts));
                 }
                 Ok(Some((other, _, left))) => {
                     if let Some(awaited) = terms.awaited {
                         awaited.lock().clone_from(&other.address);
                     }
-                    if terms.was_told_to_end() {
-                        return Err(locked(&other, ts));
+                    if terms.is_ending() {
+                        return Err(locked_error(&other, ts));
                     }
                     std::thread::sleep(left.min(PAUSE));
                     until = Instant::now() + RETRY_FOR;
@@ -257,12 +257,12 @@ impl Lease {
                     let changes = [
                         (layout.lease(), Some(row.encode())),
                         (layout.fence(), Some(fence_row(holder, 0))),
-                        (layout.announced(), Some(fence_row(holder, 0))),
+                        (layout.announcement_key(), Some(fence_row(holder, 0))),
                         (layout.format(), Some(terms.format.clone())),
                     ];
                     match cluster.commit(&mut txn, &changes) {
                         Ok(at) => {
-                            let held = Held {
+                            let held = LeaseState {
                                 until_ms: row.until_ms,
                                 until: began + terms.duration,
                                 lost: None,
@@ -286,7 +286,7 @@ impl Lease {
                 Err(e) => e,
             };
             if Instant::now() >= until {
-                return Err(unanswered("taking the lease", failed));
+                return Err(unreachable_error("taking the lease", failed));
             }
             std::thread::sleep(PAUSE);
         }
@@ -301,20 +301,20 @@ impl Lease {
     /// keep in memory.
     pub(crate) fn announcement(&self, number: u64) -> Change {
         let row = fence_row(self.holder, number);
-        (self.layout.announced(), Some(row))
+        (self.layout.announcement_key(), Some(row))
     }
 
     /// Which server wrote the fence row.
     ///
     /// # Errors
     /// [`StorageError::Corrupt`]
-    pub(crate) fn who(&self, row: Option<&[u8]>) -> Result<Fence> {
+    pub(crate) fn read_fence(&self, row: Option<&[u8]>) -> Result<FenceOwner> {
         let row = row.and_then(|row| Some((row.first_chunk::<8>()?, row.last_chunk::<8>()?)));
         let (holder, number) = row.ok_or_else(|| corrupt("the fence row"))?;
         if u64::from_be_bytes(*holder) == self.holder {
-            Ok(Fence::Own(u64::from_be_bytes(*number)))
+            Ok(FenceOwner::Own(u64::from_be_bytes(*number)))
         } else {
-            Ok(Fence::Foreign)
+            Ok(FenceOwner::Foreign)
         }
     }
 
@@ -351,7 +351,7 @@ impl Lease {
     }
 
     /// The reason why the lease is lost for good.
-    pub(crate) fn lost(&self) -> Option<String> {
+    pub(crate) fn lost_reason(&self) -> Option<String> {
         self.held.lock().lost.clone()
     }
 
@@ -392,7 +392,7 @@ impl Lease {
         self.write(|_| 0).map(|_| ())
     }
 
-    fn write(&self, until_ms: impl FnOnce(u64) -> u64) -> Result<(u64, Row)> {
+    fn write(&self, until_ms: impl FnOnce(u64) -> u64) -> Result<(u64, LeaseRow)> {
         let step = "renewing the lease";
         let (mut txn, ts) = self.cluster.begin(false)?;
         let is_steady = self.clock.set(millis(ts)) <= STEADY;
@@ -401,8 +401,8 @@ impl Lease {
             self.held.lock().is_steady = false;
         }
         let found = self.cluster.get_in(&mut txn, &self.layout.lease());
-        let found = found.map_err(|e| unanswered(step, e))?;
-        let found = found.as_deref().and_then(Row::decode);
+        let found = found.map_err(|e| unreachable_error(step, e))?;
+        let found = found.as_deref().and_then(LeaseRow::decode);
         let mut row = match found {
             Some(row) if row.holder == self.holder => row,
             Some(other) => {
@@ -417,7 +417,7 @@ impl Lease {
         row.name.clone_from(&self.name);
         let change = [(self.layout.lease(), Some(row.encode()))];
         let written = self.cluster.commit(&mut txn, &change);
-        written.map_err(|e| unanswered(step, e))?;
+        written.map_err(|e| unreachable_error(step, e))?;
         Ok((row.until_ms, row))
     }
 }
@@ -425,7 +425,7 @@ impl Lease {
 /// Whether the holder of the lease has written the row of announcements: a server of an earlier
 /// version announces nothing, and leaves the row of an earlier holder.
 pub(crate) fn announces(lease: Option<&[u8]>, announced: &[u8]) -> bool {
-    let holder = lease.and_then(Row::decode).map(|row| row.holder);
+    let holder = lease.and_then(LeaseRow::decode).map(|row| row.holder);
     let by = announced.first_chunk().map(|by| u64::from_be_bytes(*by));
     holder.is_some() && holder == by
 }
@@ -438,7 +438,7 @@ fn millis_of(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn locked(other: &Row, ts: u64) -> StorageError {
+fn locked_error(other: &LeaseRow, ts: u64) -> StorageError {
     let left = other.until_ms.saturating_sub(millis(ts)).div_ceil(1000);
     StorageError::Locked {
         path: format!(
@@ -454,7 +454,7 @@ mod tests {
 
     #[test]
     fn rows_come_back() {
-        let row = Row {
+        let row = LeaseRow {
             holder: 7,
             until_ms: u64::MAX,
             name: "process 12".to_owned(),
@@ -463,19 +463,19 @@ mod tests {
             reads_fence: false,
             process: "boot pid 12 99".to_owned(),
         };
-        assert_eq!(Row::decode(&row.encode()).as_ref(), Some(&row));
-        let row = Row {
+        assert_eq!(LeaseRow::decode(&row.encode()).as_ref(), Some(&row));
+        let row = LeaseRow {
             address: "host:12".to_owned(),
             reads_fence: true,
             process: String::new(),
             ..row
         };
-        assert_eq!(Row::decode(&row.encode()), Some(row));
+        assert_eq!(LeaseRow::decode(&row.encode()), Some(row));
         // The format of earlier versions.
         let short = [&7u64.to_be_bytes()[..], &9u64.to_be_bytes(), b"one"].concat();
-        let row = Row::decode(&short).unwrap();
+        let row = LeaseRow::decode(&short).unwrap();
         assert_eq!((row.name.as_str(), row.holds_ms), ("one", 0));
         assert!(!row.reads_fence && row.process.is_empty());
-        assert_eq!(Row::decode(b"short"), None);
+        assert_eq!(LeaseRow::decode(b"short"), None);
     }
 }

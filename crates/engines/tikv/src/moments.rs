@@ -14,27 +14,27 @@ struct State<T> {
 }
 
 /// Combines calls that ask at the same time into one request.
-pub(crate) struct Together<T> {
+pub(crate) struct RequestCombiner<T> {
     state: Mutex<State<T>>,
     turn: Condvar,
 }
 
-impl<T> Default for Together<T> {
-    fn default() -> Together<T> {
+impl<T> Default for RequestCombiner<T> {
+    fn default() -> RequestCombiner<T> {
         let state = State {
             asking: false,
             begun: 0,
             answered: 0,
             answer: None,
         };
-        Together {
+        RequestCombiner {
             state: Mutex::new(state),
             turn: Condvar::new(),
         }
     }
 }
 
-impl<T: Clone> Together<T> {
+impl<T: Clone> RequestCombiner<T> {
     /// Asks, or gets the answer to a request that began after this call.
     pub(crate) fn ask(&self, question: impl FnOnce() -> T) -> T {
         let mut state = self.state.lock();
@@ -73,7 +73,10 @@ mod tests {
 
     #[test]
     fn an_answer_is_never_older_than_its_question_and_many_share_one() {
-        let (together, clock) = (Arc::new(Together::default()), Arc::new(AtomicU64::new(0)));
+        let (together, clock) = (
+            Arc::new(RequestCombiner::default()),
+            Arc::new(AtomicU64::new(0)),
+        );
         let asked = Arc::new(AtomicU64::new(0));
         let ask = |_| {
             let (together, clock) = (Arc::clone(&together), Arc::clone(&clock));

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 /// A time of the oracle, and when it was received.
-struct Heard {
+struct OracleSample {
     ms: u64,
     at: Instant,
 }
 
 /// The clock.
 pub(crate) struct OracleClock {
-    heard: Mutex<Heard>,
+    heard: Mutex<OracleSample>,
     shown: AtomicU64,
 }
 
@@ -24,7 +24,7 @@ impl OracleClock {
     /// Starts the clock; the oracle's time is `ms` now.
     pub(crate) fn start(ms: u64) -> OracleClock {
         OracleClock {
-            heard: Mutex::new(Heard {
+            heard: Mutex::new(OracleSample {
                 ms,
                 at: Instant::now(),
             }),
@@ -43,7 +43,7 @@ impl OracleClock {
         let by_oracle = ms.abs_diff(heard.ms);
         let is_back = ms < heard.ms;
         let passed = at.saturating_duration_since(heard.at);
-        *heard = Heard { ms, at };
+        *heard = OracleSample { ms, at };
         match is_back {
             true => passed + Duration::from_millis(by_oracle),
             false => passed.abs_diff(Duration::from_millis(by_oracle)),

@@ -7,20 +7,21 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use storage::emulate::long_keys::{is_bucket, place, retained, with};
+use storage::emulate::long_keys::{is_bucket, place, replace_entry, retain_entries};
 use storage::{
     BatchOp, KeyRange, Result, Table, WriteBatch, counter_add, counter_decode, counter_encode,
 };
 
 use crate::cluster::Change;
 use crate::layout::{
-    INLINE_BYTES, Layout, PIECE_BYTES, Stored, ident, in_pieces, inline, pieces, stored,
+    INLINE_BYTES, Layout, PIECE_BYTES, StoredValue, decode_row, encode_pieces_row, ident, inline,
+    pieces,
 };
 use crate::view::View;
 
 /// Facts about the newest state that the only writer knows without reading.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct WriterCache {
     /// Counters of `Meta` by key.
     counters: FxHashMap<Vec<u8>, [i64; 2]>,
     /// All idents that have values in pieces.
@@ -30,10 +31,10 @@ pub(crate) struct Known {
 /// Largest number of counters kept in memory.
 const COUNTERS_MAX: usize = 100_000;
 
-impl Known {
+impl WriterCache {
     /// Begins with the idents that have values in pieces.
-    pub(crate) fn new(with_pieces: impl Iterator<Item = (Table, u32)>) -> Known {
-        Known {
+    pub(crate) fn new(with_pieces: impl Iterator<Item = (Table, u32)>) -> WriterCache {
+        WriterCache {
             counters: FxHashMap::default(),
             with_pieces: with_pieces.collect(),
         }
@@ -43,22 +44,22 @@ impl Known {
 /// The changes of batches over a view.
 pub(crate) struct Overlay<'a> {
     view: &'a View,
-    known: &'a Known,
+    known: &'a WriterCache,
     rows: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
     added: FxHashMap<Vec<u8>, [i64; 2]>,
     with_pieces: FxHashSet<(Table, u32)>,
 }
 
 /// What the writer knows once the changes are committed.
-pub(crate) struct Learned {
+pub(crate) struct CacheUpdate {
     forget: Vec<Vec<u8>>,
     counters: FxHashMap<Vec<u8>, [i64; 2]>,
     with_pieces: FxHashSet<(Table, u32)>,
 }
 
-impl Learned {
+impl CacheUpdate {
     /// Updates `known` to the state after the commit.
-    pub(crate) fn apply(self, known: &mut Known) {
+    pub(crate) fn apply(self, known: &mut WriterCache) {
         for key in self.forget {
             known.counters.remove(&key);
         }
@@ -71,7 +72,7 @@ impl Learned {
 }
 
 impl<'a> Overlay<'a> {
-    pub(crate) fn new(view: &'a View, known: &'a Known) -> Overlay<'a> {
+    pub(crate) fn new(view: &'a View, known: &'a WriterCache) -> Overlay<'a> {
         Overlay {
             view,
             known,
@@ -130,7 +131,7 @@ impl<'a> Overlay<'a> {
     fn current(&self, table: Table, stored: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.rows.get(&(table, stored.to_vec())) {
             Some(value) => Ok(value.clone()),
-            None => self.view.stored(table, stored),
+            None => self.view.get_stored(table, stored),
         }
     }
 
@@ -143,7 +144,7 @@ impl<'a> Overlay<'a> {
             None => value.map(<[u8]>::to_vec),
             Some(rest) => {
                 let bucket = self.current(table, stored)?.unwrap_or_default();
-                Some(with(&bucket, rest, value)).filter(|bucket| !bucket.is_empty())
+                Some(replace_entry(&bucket, rest, value)).filter(|bucket| !bucket.is_empty())
             }
         };
         self.rows.insert((table, stored.to_vec()), value);
@@ -164,7 +165,7 @@ impl<'a> Overlay<'a> {
         for key in stored {
             let kept = if is_bucket(&key) {
                 let bucket = self.current(table, &key)?.unwrap_or_default();
-                let kept = retained(&bucket, |rest| {
+                let kept = retain_entries(&bucket, |rest| {
                     !range.contains(&[key.as_slice(), rest].concat())
                 });
                 Some(kept).filter(|kept| !kept.is_empty())
@@ -182,7 +183,7 @@ impl<'a> Overlay<'a> {
     }
 
     /// The changes to commit, and what is known after the commit.
-    pub(crate) fn finish(mut self, layout: &Layout) -> Result<(Vec<Change>, Learned)> {
+    pub(crate) fn finish(mut self, layout: &Layout) -> Result<(Vec<Change>, CacheUpdate)> {
         let mut changes = Vec::with_capacity(self.rows.len() + 2);
         let rows = std::mem::take(&mut self.rows);
         let mut old = self.old_pieces(&rows)?;
@@ -200,7 +201,7 @@ impl<'a> Overlay<'a> {
         for (table, ident) in &self.with_pieces {
             changes.push((layout.with_pieces(*table, *ident), Some(vec![1])));
         }
-        let learned = Learned {
+        let learned = CacheUpdate {
             forget,
             counters: self.added,
             with_pieces: self.with_pieces,
@@ -226,7 +227,7 @@ impl<'a> Overlay<'a> {
             changes.push((row, Some(inline(&value))));
             return 0;
         }
-        changes.push((row, Some(in_pieces(value.len()))));
+        changes.push((row, Some(encode_pieces_row(value.len()))));
         for (number, piece) in (0..).zip(value.chunks(PIECE_BYTES)) {
             changes.push((layout.piece(table, key, number), Some(piece.to_vec())));
         }
@@ -252,7 +253,7 @@ impl<'a> Overlay<'a> {
             });
             let keys: Vec<&[u8]> = of_table.map(|(_, key)| key.as_slice()).collect();
             for (key, row) in self.view.rows_of(table, &keys)? {
-                if let Some(Stored::Pieces(len)) = stored(&row) {
+                if let Some(StoredValue::Pieces(len)) = decode_row(&row) {
                     old.insert((table, key), pieces(len));
                 }
             }

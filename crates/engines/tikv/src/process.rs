@@ -13,7 +13,7 @@ const START_AT: usize = 19;
 /// start time. Empty where the system does not provide them.
 pub(crate) fn own() -> String {
     let id = std::process::id();
-    let parts = || Some([machine()?, id.to_string(), started(id)?].join(&SEPARATOR.to_string()));
+    let parts = || Some([machine()?, id.to_string(), start_time(id)?].join(&SEPARATOR.to_string()));
     parts().unwrap_or_default()
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn is_gone(identity: &str) -> bool {
     let is_here = machine().is_some_and(|own| own == its_machine);
     let own = std::process::id();
     // A system that does not show this process does not show others either.
-    is_here && started(own).is_some() && started(id).as_deref() != Some(start)
+    is_here && start_time(own).is_some() && start_time(id).as_deref() != Some(start)
 }
 
 /// This boot of the machine and this namespace of process numbers.
@@ -40,7 +40,7 @@ fn machine() -> Option<String> {
 }
 
 /// The start time of a process, in ticks since the boot; `None` when there is no such process.
-fn started(id: u32) -> Option<String> {
+fn start_time(id: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // The name may contain spaces and parentheses.
     let (_, behind_name) = stat.rsplit_once(')')?;
@@ -57,7 +57,7 @@ mod tests {
     fn a_process_is_gone_when_it_has_ended_here() {
         assert!(!is_gone(&own()), "{}", own());
         let mut child = Command::new("sleep").arg("100").spawn().unwrap();
-        let start = started(child.id()).unwrap();
+        let start = start_time(child.id()).unwrap();
         let identity = [machine().unwrap(), child.id().to_string(), start].join(" ");
         assert!(!is_gone(&identity));
         child.kill().unwrap();

@@ -21,7 +21,7 @@ use crate::cluster::{Cluster, millis};
 use crate::engine::{Config, caps, check_format};
 use crate::layout::Layout;
 use crate::lease::announces;
-use crate::moments::Together;
+use crate::moments::RequestCombiner;
 use crate::oracle_clock::OracleClock;
 use crate::requests;
 use crate::view::View;
@@ -33,7 +33,7 @@ pub struct TikvReader {
     caps: Caps,
     /// The newest moment that was asked for.
     newest: AtomicU64,
-    together: Together<Result<Moment>>,
+    together: RequestCombiner<Result<Moment>>,
     clock: OracleClock,
     /// How long a moment may be read.
     kept: Option<Duration>,
@@ -42,7 +42,7 @@ pub struct TikvReader {
     closed: AtomicBool,
 }
 
-fn refused<T>() -> Result<T> {
+fn refuse_write<T>() -> Result<T> {
     Err(StorageError::ReadOnly {
         context: "another server holds the database".to_owned(),
     })
@@ -59,13 +59,13 @@ impl TikvReader {
         let cluster = Arc::new(Cluster::connect(&config.pd, config.tls.as_ref())?);
         let layout = Layout::new(&config.prefix);
         check_format(&cluster, &layout, &config.prefix)?;
-        let now = cluster.now()?;
+        let now = cluster.fetch_timestamp()?;
         Ok(TikvReader {
             cluster,
             layout,
             caps: caps(),
             newest: AtomicU64::new(now),
-            together: Together::default(),
+            together: RequestCombiner::default(),
             clock: OracleClock::start(millis(now)),
             kept: config.keep_versions,
             moments: AtomicU64::new(0),
@@ -94,12 +94,12 @@ impl TikvReader {
     /// Gets one time of the oracle, and makes one request to a store.
     fn ask(&self) -> Result<Moment> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let ts = self.cluster.now()?;
+        let ts = self.cluster.fetch_timestamp()?;
         let view = self.at(ts);
         let keys = [
             self.layout.lease(),
-            self.layout.decided(),
-            self.layout.announced(),
+            self.layout.decision_key(),
+            self.layout.announcement_key(),
         ];
         let [mut lease, mut decided, mut announced] = [None, None, None];
         for (key, row) in self.cluster.batch_get(ts, &keys)? {
@@ -173,7 +173,7 @@ impl Engine for TikvReader {
     }
 
     fn apply(&self, _: &WriteBatch, _: Durability) -> Result<CommitPos> {
-        refused()
+        refuse_write()
     }
 
     fn last_pos(&self) -> CommitPos {
@@ -193,7 +193,7 @@ impl Engine for TikvReader {
     fn on_durable(&self, _: DurableHook) {}
 
     fn drop_range(&self, _: Table, _: KeyRange<'_>) -> Result<()> {
-        refused()
+        refuse_write()
     }
 
     fn set_dropped(&self, _: Table, _: Arc<IdentSet>) {}
@@ -216,7 +216,9 @@ impl Engine for TikvReader {
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         sink("moments", number(self.moments.load(Ordering::Relaxed)));
         sink("moments_asked", number(self.asked.load(Ordering::Relaxed)));
-        requests::counted(&mut |name, count| sink(&format!("requests.{name}"), number(count)));
+        requests::report_counts(&mut |name, count| {
+            sink(&format!("requests.{name}"), number(count))
+        });
     }
 
     fn checkpoint(&self, _: &Path) -> Result<()> {

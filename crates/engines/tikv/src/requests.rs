@@ -7,7 +7,7 @@
 const COUNTERS: &[(&str, &str)] = &[("tikv_request_total", ""), ("pd_request_total", "pd_")];
 
 /// Reports each kind of request and its number.
-pub(crate) fn counted(each: &mut dyn FnMut(&str, u64)) {
+pub(crate) fn report_counts(each: &mut dyn FnMut(&str, u64)) {
     for family in prometheus::gather() {
         let Some((_, before)) = COUNTERS.iter().find(|(name, _)| *name == family.get_name()) else {
             continue;

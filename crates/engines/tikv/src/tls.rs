@@ -37,7 +37,7 @@ pub struct TlsFiles {
 
 /// The bytes of the files, to notice when they are replaced.
 #[derive(PartialEq, Eq)]
-pub(crate) struct Contents {
+pub(crate) struct TlsContents {
     ca: Vec<u8>,
     certificate: Vec<u8>,
     key: Vec<u8>,
@@ -56,8 +56,8 @@ impl TlsFiles {
     ///
     /// # Errors
     /// One line that names the file.
-    pub(crate) fn read(&self) -> Result<(Contents, Arc<ClientConfig>), String> {
-        let contents = Contents {
+    pub(crate) fn read(&self) -> Result<(TlsContents, Arc<ClientConfig>), String> {
+        let contents = TlsContents {
             ca: bytes(&self.ca)?,
             certificate: bytes(&self.certificate)?,
             key: bytes(&self.key)?,
@@ -66,7 +66,7 @@ impl TlsFiles {
         Ok((contents, config))
     }
 
-    fn config(&self, contents: &Contents) -> Result<Arc<ClientConfig>, String> {
+    fn config(&self, contents: &TlsContents) -> Result<Arc<ClientConfig>, String> {
         let mut roots = RootCertStore::empty();
         for root in items::<CertificateDer<'static>>(&self.ca, &contents.ca, "certificate")? {
             let added = roots.add(root);
@@ -108,32 +108,34 @@ fn items<T: PemObject>(path: &Path, pem: &[u8], what: &str) -> Result<Vec<T>, St
 }
 
 /// What came of attempts to speak TLS with PD.
-pub(crate) struct Attempts {
+pub(crate) struct HandshakeReport {
     /// One line for each address that did not answer, or not as it should.
     pub(crate) failures: Vec<String>,
     /// No address is left that may answer later without a change of certificates.
     pub(crate) all_refused: bool,
 }
 
-enum Failure {
+enum HandshakeFailure {
     /// One side does not trust the other, or they speak different protocols.
     Refused(String),
     /// Nothing is known: the server may be starting, or the network fails.
     Silent(String),
 }
 
-impl From<std::io::Error> for Failure {
-    fn from(e: std::io::Error) -> Failure {
+impl From<std::io::Error> for HandshakeFailure {
+    fn from(e: std::io::Error) -> HandshakeFailure {
         let inner = e.get_ref();
         match inner.and_then(|inner| inner.downcast_ref::<Error>()) {
             Some(Error::InvalidCertificate(_)) => {
-                Failure::Refused(format!("its certificate is not accepted: {e}"))
+                HandshakeFailure::Refused(format!("its certificate is not accepted: {e}"))
             }
             Some(Error::AlertReceived(_)) => {
-                Failure::Refused(format!("it refuses this server's certificate: {e}"))
+                HandshakeFailure::Refused(format!("it refuses this server's certificate: {e}"))
             }
-            Some(_) => Failure::Refused(format!("it does not speak TLS as it should: {e}")),
-            None => Failure::Silent(e.to_string()),
+            Some(_) => {
+                HandshakeFailure::Refused(format!("it does not speak TLS as it should: {e}"))
+            }
+            None => HandshakeFailure::Silent(e.to_string()),
         }
     }
 }
@@ -142,13 +144,13 @@ impl From<std::io::Error> for Failure {
 ///
 /// # Cost
 /// Up to a few seconds for each address that does not answer.
-pub(crate) fn attempt(pd: &[String], config: &Arc<ClientConfig>) -> Attempts {
+pub(crate) fn attempt(pd: &[String], config: &Arc<ClientConfig>) -> HandshakeReport {
     let (mut failures, mut refused) = (Vec::new(), 0);
     for address in pd {
         let why = match greet(address, config) {
             Ok(()) => continue,
-            Err(Failure::Silent(why)) => why,
-            Err(Failure::Refused(why)) => {
+            Err(HandshakeFailure::Silent(why)) => why,
+            Err(HandshakeFailure::Refused(why)) => {
                 refused += 1;
                 why
             }
@@ -156,29 +158,29 @@ pub(crate) fn attempt(pd: &[String], config: &Arc<ClientConfig>) -> Attempts {
         failures.push(format!("{address}: {why}"));
     }
     let all_refused = refused > 0 && refused == pd.len();
-    Attempts {
+    HandshakeReport {
         failures,
         all_refused,
     }
 }
 
 /// Speaks with a server until it has answered over TLS, so that it has accepted the certificate.
-fn greet(address: &str, config: &Arc<ClientConfig>) -> Result<(), Failure> {
+fn greet(address: &str, config: &Arc<ClientConfig>) -> Result<(), HandshakeFailure> {
     let address = address.split_once("://").map_or(address, |(_, rest)| rest);
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let name = ServerName::try_from(host.to_owned());
-    let name = name.map_err(|e| Failure::Silent(e.to_string()))?;
+    let name = name.map_err(|e| HandshakeFailure::Silent(e.to_string()))?;
     let mut socket = connect(address)?;
     socket.set_read_timeout(Some(STEP))?;
     socket.set_write_timeout(Some(STEP))?;
     let connection = ClientConnection::new(Arc::clone(config), name);
-    let mut connection = connection.map_err(|e| Failure::Refused(e.to_string()))?;
+    let mut connection = connection.map_err(|e| HandshakeFailure::Refused(e.to_string()))?;
     while connection.is_handshaking() {
         connection.complete_io(&mut socket)?;
     }
     if connection.alpn_protocol() != Some(HTTP2) {
         let why = "it does not speak HTTP/2 over TLS, as PD does";
-        return Err(Failure::Refused(why.to_owned()));
+        return Err(HandshakeFailure::Refused(why.to_owned()));
     }
     // A server that refuses the certificate says so now. If it were written to, its refusal could
     // be lost with the connection.
@@ -199,11 +201,13 @@ fn is_timeout(e: &std::io::Error) -> bool {
     matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-fn is_answer(read: std::io::Result<usize>) -> Result<(), Failure> {
+fn is_answer(read: std::io::Result<usize>) -> Result<(), HandshakeFailure> {
     match read {
-        Ok(0) => Err(Failure::Silent("it ends the connection".to_owned())),
+        Ok(0) => Err(HandshakeFailure::Silent(
+            "it ends the connection".to_owned(),
+        )),
         Ok(_) => Ok(()),
-        Err(e) if is_timeout(&e) => Err(Failure::Silent("it does not answer".to_owned())),
+        Err(e) if is_timeout(&e) => Err(HandshakeFailure::Silent("it does not answer".to_owned())),
         Err(e) => Err(e.into()),
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use storage::Result;
 
-use crate::cluster::{Cluster, before};
+use crate::cluster::{Cluster, earlier_timestamp};
 use crate::lease::Lease;
 
 /// A read that began in time may be answered this much later.
@@ -22,12 +22,12 @@ const EVERY_MAX: Duration = Duration::from_secs(600);
 
 /// Tells the threads of an engine to end.
 #[derive(Default)]
-pub(crate) struct Ending {
+pub(crate) struct StopSignal {
     ended: Mutex<bool>,
     told: Condvar,
 }
 
-impl Ending {
+impl StopSignal {
     /// Waits this long; true when the engine has ended.
     pub(crate) fn wait(&self, duration: Duration) -> bool {
         let mut ended = self.ended.lock();
@@ -44,16 +44,16 @@ impl Ending {
 }
 
 /// How long versions are kept, and the current safe point.
-pub(crate) struct Versions {
+pub(crate) struct VersionRetention {
     cluster: Arc<Cluster>,
     kept: Duration,
     safe_point: AtomicU64,
     failures: AtomicU64,
 }
 
-impl Versions {
-    pub(crate) fn new(cluster: &Arc<Cluster>, kept: Duration) -> Versions {
-        Versions {
+impl VersionRetention {
+    pub(crate) fn new(cluster: &Arc<Cluster>, kept: Duration) -> VersionRetention {
+        VersionRetention {
             cluster: Arc::clone(cluster),
             kept,
             safe_point: AtomicU64::new(0),
@@ -62,9 +62,9 @@ impl Versions {
     }
 
     /// Moves the safe point repeatedly until the engine is closed or its lease is lost.
-    pub(crate) fn run(&self, ending: &Ending, lease: &Lease) {
+    pub(crate) fn run(&self, ending: &StopSignal, lease: &Lease) {
         loop {
-            if lease.lost().is_some() {
+            if lease.lost_reason().is_some() {
                 return;
             }
             match self.move_safe_point() {
@@ -79,7 +79,7 @@ impl Versions {
     }
 
     fn move_safe_point(&self) -> Result<u64> {
-        let ts = before(self.cluster.now()?, self.kept + GRACE);
+        let ts = earlier_timestamp(self.cluster.fetch_timestamp()?, self.kept + GRACE);
         self.cluster.drop_versions_before(ts)?;
         Ok(ts)
     }

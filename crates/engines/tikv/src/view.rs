@@ -14,7 +14,7 @@ use storage::{CommitPos, KeyRange, Result, RowBatch, StorageError, Table};
 
 use crate::cluster::{Cluster, Row};
 use crate::error::corrupt;
-use crate::layout::{Layout, REQUEST_ROWS, SCAN_ROWS, Stored, pieces, stored};
+use crate::layout::{Layout, REQUEST_ROWS, SCAN_ROWS, StoredValue, decode_row, pieces};
 
 /// Pieces requested at a time.
 const PIECES_AT_ONCE: usize = 4;
@@ -61,7 +61,7 @@ impl View {
     }
 
     /// The row stored under a key of a table.
-    pub(crate) fn stored(&self, table: Table, stored: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn get_stored(&self, table: Table, stored: &[u8]) -> Result<Option<Vec<u8>>> {
         if stored.is_empty() {
             return Ok(None);
         }
@@ -72,13 +72,13 @@ impl View {
     }
 
     fn whole(&self, table: Table, key: &[u8], mut row: Vec<u8>) -> Result<Vec<u8>> {
-        match stored(&row) {
+        match decode_row(&row) {
             None => Err(corrupt("a row begins with an unknown byte")),
-            Some(Stored::Inline(_)) => {
+            Some(StoredValue::Inline(_)) => {
                 row.remove(0);
                 Ok(row)
             }
-            Some(Stored::Pieces(len)) => self.pieces(table, key, len),
+            Some(StoredValue::Pieces(len)) => self.pieces(table, key, len),
         }
     }
 
@@ -186,7 +186,7 @@ impl View {
                 rows.push(stored_key, &[]);
                 return Ok(rows.len() < wanted.rows_max);
             }
-            if let Some(Stored::Inline(value)) = stored(&row) {
+            if let Some(StoredValue::Inline(value)) = decode_row(&row) {
                 rows.push(stored_key, value);
                 // Short rows were read already: they are shown even beyond the limit of bytes.
                 return Ok(rows.len() < wanted.rows_max);
@@ -217,7 +217,7 @@ impl View {
 impl FixedView for View {
     fn get(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let (stored, rest) = place(key);
-        let Some(value) = self.stored(table, stored)? else {
+        let Some(value) = self.get_stored(table, stored)? else {
             return Ok(false);
         };
         match rest {

@@ -45,7 +45,7 @@ impl Commits {
     }
 
     /// A position up to which every commit is in the log; waits for the commit in progress.
-    pub(crate) fn settled(&self) -> u64 {
+    pub(crate) fn settle_position(&self) -> u64 {
         let _writer = self.writer.lock();
         self.ended.load(Ordering::Acquire)
     }
@@ -63,14 +63,14 @@ impl Commits {
         // Stored before the commit becomes visible: a reader that has seen it must not get an older
         // position.
         self.begun.store(pos, Ordering::Release);
-        let result = committed(&mut writer, batch);
+        let result = commit_batch(&mut writer, batch);
         // After a failure this is a position at which nothing changed.
         self.ended.store(pos, Ordering::Release);
         result.map(|()| pos)
     }
 }
 
-fn committed(writer: &mut Session, batch: &WriteBatch) -> Result<()> {
+fn commit_batch(writer: &mut Session, batch: &WriteBatch) -> Result<()> {
     for _ in 0..TRIES {
         writer.begin()?;
         match operate_all(writer, batch) {

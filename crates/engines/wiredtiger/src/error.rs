@@ -21,7 +21,10 @@ struct EngineMessage(String);
 pub(crate) fn classify(step: &'static str, status: c_int, said: &str) -> StorageError {
     let lines: Vec<_> = said.lines().map(str::trim).collect();
     let words = lines.join("; ");
-    let context = match lines.iter().find_map(|line| FileLocation::in_words(line)) {
+    let context = match lines
+        .iter()
+        .find_map(|line| FileLocation::parse_message(line))
+    {
         Some(place) => format!("{place}, found by {step}"),
         None => step.to_owned(),
     };

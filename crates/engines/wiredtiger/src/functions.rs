@@ -101,7 +101,8 @@ impl Library {
             library,
             advice: ADVICE,
         };
-        let functions = Functions::of(spec.load()?).map_err(|reason| spec.failed(&reason))?;
+        let functions =
+            Functions::of(spec.load()?).map_err(|reason| spec.failure_message(&reason))?;
         let functions = Arc::new(functions);
         loaded.insert(key, Arc::clone(&functions));
         Ok(Library(functions))
@@ -110,7 +111,7 @@ impl Library {
     /// Its version text.
     pub fn version(&self) -> String {
         // SAFETY: the function has no arguments and returns a constant.
-        unsafe { copied((self.0.version)()) }
+        unsafe { copy_text((self.0.version)()) }
     }
 }
 
@@ -119,13 +120,13 @@ impl Functions {
     pub(crate) fn words(&self, status: c_int) -> String {
         // SAFETY: the function takes any number and returns text that stays until the next call of
         // this thread.
-        unsafe { copied((self.text)(status)) }
+        unsafe { copy_text((self.text)(status)) }
     }
 }
 
 /// # Safety
 /// The text ends with a zero and stays until it is copied.
-pub(crate) unsafe fn copied(text: *const c_char) -> String {
+pub(crate) unsafe fn copy_text(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }

@@ -162,7 +162,7 @@ impl Shared {
     /// meanwhile.
     fn flush(&self) -> bool {
         // Every commit up to here is in the log.
-        let pos = self.commits.settled();
+        let pos = self.commits.settle_position();
         let result = self.session.lock().flush();
         let mut state = self.state.lock();
         state.flushing = false;

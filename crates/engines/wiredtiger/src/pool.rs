@@ -12,7 +12,7 @@ use storage::emulate::DirectoryLock;
 use storage::{Result, StorageError};
 
 use crate::error::classify;
-use crate::functions::{Functions, Opaque, copied};
+use crate::functions::{Functions, Opaque, copy_text};
 
 /// Idle sessions beyond this are closed.
 const IDLE_MAX: usize = 64;
@@ -79,7 +79,7 @@ impl Pool {
         };
         if status != 0 {
             // SAFETY: the buffer begins as zeros, and the adapter ends what it writes with one.
-            let said = unsafe { copied(said.as_ptr().cast()) };
+            let said = unsafe { copy_text(said.as_ptr().cast()) };
             let words = match said.is_empty() {
                 true => functions.words(status),
                 false => said,
@@ -131,7 +131,7 @@ impl Pool {
         // SAFETY: the engine is open, the buffer has the length given.
         unsafe { (self.functions.said)(self.engine.0, said.as_mut_ptr().cast(), said.len()) };
         // SAFETY: the adapter ends what it writes with a zero.
-        let said = unsafe { copied(said.as_ptr().cast()) };
+        let said = unsafe { copy_text(said.as_ptr().cast()) };
         let words = self.functions.words(status);
         Err(classify(step, status, &format!("{words}: {said}")))
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use storage::{KeyRange, Result, Table};
 
 use crate::error::AGAIN;
-use crate::functions::copied;
+use crate::functions::copy_text;
 use crate::pool::{Handle, Pool};
 
 /// A session that this value owns exclusively.
@@ -63,7 +63,7 @@ unsafe extern "C" fn emit(with: *mut c_void, name: *const c_char, value: i64) {
     // SAFETY: as above.
     let emitted = unsafe { &mut *with.cast::<StatisticsCallback<'_>>() };
     // SAFETY: the adapter shows a text that ends with a zero.
-    let name = unsafe { copied(name) };
+    let name = unsafe { copy_text(name) };
     if emitted.panic.is_none() {
         let call = AssertUnwindSafe(|| (emitted.emit)(&name, value));
         emitted.panic = catch_unwind(call).err();

@@ -26,7 +26,7 @@ const SCALES: [f64; 5] = [1.0, 10.0, 100.0, 10_000.0, 100_000_000.0];
 /// Largest whole number up to which all whole numbers are doubles.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-fn damaged(why: &str) -> MongoError {
+fn damage_error(why: &str) -> MongoError {
     MongoError::bad_value(format!("a compressed column {why}"))
 }
 
@@ -41,7 +41,7 @@ pub fn decode_column(bytes: &[u8], most: usize) -> Result<Vec<Option<Cell>>> {
     loop {
         match reader.control()? {
             0 if reader.rest.len() == 1 => return Ok(out),
-            0 => return Err(damaged("goes on behind its end")),
+            0 => return Err(damage_error("goes on behind its end")),
             form @ 0xF0..=0xF2 => {
                 let last = interleaved(&mut reader, form, &mut out, most)?;
                 state = State {
@@ -53,7 +53,7 @@ pub fn decode_column(bytes: &[u8], most: usize) -> Result<Vec<Option<Cell>>> {
                 let mut cell = state.load(&mut reader)?;
                 loop {
                     if out.len() >= most {
-                        return Err(damaged("has more values than its bucket measurements"));
+                        return Err(damage_error("has more values than its bucket measurements"));
                     }
                     out.push(cell);
                     match state.next()? {
@@ -74,12 +74,12 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn control(&self) -> Result<u8> {
         let first = self.rest.first().copied();
-        first.ok_or_else(|| damaged("has no end"))
+        first.ok_or_else(|| damage_error("has no end"))
     }
 
     fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let taken = self.rest.split_at_checked(len);
-        let (taken, rest) = taken.ok_or_else(|| damaged("ends too early"))?;
+        let (taken, rest) = taken.ok_or_else(|| damage_error("ends too early"))?;
         self.rest = rest;
         Ok(taken)
     }
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
     fn literal(&mut self) -> Result<Element<'a>> {
         let mut elements = Elements::over(self.rest);
         let element = elements.next().filter(|e| e.name.is_empty());
-        let element = element.ok_or_else(|| damaged("has a damaged value"))?;
+        let element = element.ok_or_else(|| damage_error("has a damaged value"))?;
         self.rest = elements.unread_bytes();
         Ok(element)
     }
@@ -134,16 +134,16 @@ impl<'a> State<'a> {
         let scale = match control >> 4 {
             8 => None,
             n @ 9..=13 => Some(usize::from(n) - 9),
-            _ => return Err(damaged(&format!("has a control byte {control}"))),
+            _ => return Err(damage_error(&format!("has a control byte {control}"))),
         };
         match &self.last {
             Some(last) if last.tag == Tag::DOUBLE => {
                 let Value::Double(v) = decode(last) else {
-                    return Err(damaged("has a damaged double"));
+                    return Err(damage_error("has a damaged double"));
                 };
                 self.number = scaled(v, scale)?;
             }
-            _ if scale.is_some() => return Err(damaged("scales what is no double")),
+            _ if scale.is_some() => return Err(damage_error("scales what is no double")),
             _ => {}
         }
         self.scale = scale;
@@ -151,7 +151,8 @@ impl<'a> State<'a> {
         let words = reader.take((usize::from(control & 15) + 1) * 8)?;
         let before = self.words.as_ref().map_or(Some(0), Words::last);
         self.words = Some(Words::new(words, before));
-        self.next()?.ok_or_else(|| damaged("has an empty word"))
+        self.next()?
+            .ok_or_else(|| damage_error("has an empty word"))
     }
 
     /// The next value from the loaded words; `None` after the last one.
@@ -245,7 +246,7 @@ fn scaled(v: f64, scale: Option<usize>) -> Result<i128> {
     };
     let whole = v * SCALES[scale];
     if !(-EXACT_MAX..=EXACT_MAX).contains(&whole) {
-        return Err(damaged("scales a double that is too large"));
+        return Err(damage_error("scales a double that is too large"));
     }
     Ok(i128::from(whole.round() as i64))
 }
@@ -286,13 +287,13 @@ fn rebuild(last: &Cell, number: i128, scale: Option<usize>) -> Result<Cell> {
             let len = 16 - bytes.iter().rev().take_while(|b| **b == 0).count();
             let text: Vec<u8> = bytes.iter().take(len).rev().copied().collect();
             if std::str::from_utf8(&text).is_err() {
-                return Err(damaged("has a string that is not UTF-8"));
+                return Err(damage_error("has a string that is not UTF-8"));
             }
             payload.extend_from_slice(&(len as i32 + 1).to_le_bytes());
             payload.extend_from_slice(&text);
             payload.push(0);
         }
-        _ => return Err(damaged("has a difference of what is no number")),
+        _ => return Err(damage_error("has a difference of what is no number")),
     }
     let tag = last.tag;
     Ok(Cell { tag, payload })
@@ -358,7 +359,7 @@ fn interleaved(
     let (mut parts, mut states) = (Vec::new(), Vec::new());
     parts_of(reference, form != 0xF0, &mut parts, &mut states);
     if states.is_empty() {
-        return Err(damaged("has documents without a field"));
+        return Err(damage_error("has documents without a field"));
     }
     let mut last = None;
     loop {
@@ -366,7 +367,7 @@ fn interleaved(
             return Ok(last);
         };
         if out.len() >= most {
-            return Err(damaged("has more values than its bucket measurements"));
+            return Err(damage_error("has more values than its bucket measurements"));
         }
         let body = write_parts(&mut parts.iter(), &fields);
         last = (!body.doc().is_empty()).then(|| Cell {
@@ -391,7 +392,7 @@ fn fields_of<'a>(
                 reader.take(1)?;
                 return Ok(None);
             }
-            None => return Err(damaged("ends within a document")),
+            None => return Err(damage_error("ends within a document")),
         };
         fields.push(next);
     }

@@ -17,7 +17,7 @@ pub struct BucketContents {
     pub measurements: Vec<DocBuf>,
 }
 
-fn damaged(why: &str) -> MongoError {
+fn damage_error(why: &str) -> MongoError {
     MongoError::bad_value(format!("not a bucket of a time-series collection: {why}"))
 }
 
@@ -29,7 +29,7 @@ fn damaged(why: &str) -> MongoError {
 pub fn unpack(bucket: Doc<'_>, options: &SeriesOptions) -> Result<BucketContents> {
     let part = |d: Doc<'_>, name: &str| {
         let inner = d.field(name).as_doc().map(|d| d.to_buf());
-        inner.ok_or_else(|| damaged(&format!("'{name}' is no document")))
+        inner.ok_or_else(|| damage_error(&format!("'{name}' is no document")))
     };
     let (control, data) = (part(bucket, "control")?, part(bucket, "data")?);
     let version = control.doc().field("version").as_i64_exact();
@@ -39,20 +39,20 @@ pub fn unpack(bucket: Doc<'_>, options: &SeriesOptions) -> Result<BucketContents
         (Some(2 | 3), _) => {
             let count = control.doc().field("count").as_i64_exact();
             let count = count.and_then(|n| usize::try_from(n).ok());
-            count.ok_or_else(|| damaged("'control.count' is no number"))?
+            count.ok_or_else(|| damage_error("'control.count' is no number"))?
         }
-        (Some(1), _) => return Err(damaged("no times")),
-        _ => return Err(damaged("an unknown version")),
+        (Some(1), _) => return Err(damage_error("no times")),
+        _ => return Err(damage_error("an unknown version")),
     };
     if data.count().max(1).saturating_mul(count) > CELLS_MAX {
-        return Err(damaged("too many values"));
+        return Err(damage_error("too many values"));
     }
     let mut columns = Vec::new();
     for (name, column) in data.iter() {
         let cells = match (version, column) {
             (Some(1), Value::Document(column)) => plain_column(column, count)?,
             (Some(2 | 3), Value::Binary(b)) if b.subtype == 7 => decode_column(b.bytes, count)?,
-            _ => return Err(damaged(&format!("'data.{name}' is no column"))),
+            _ => return Err(damage_error(&format!("'data.{name}' is no column"))),
         };
         columns.push((name, cells));
     }
@@ -69,7 +69,7 @@ fn plain_column(column: Doc<'_>, count: usize) -> Result<Vec<Option<Cell>>> {
     for e in column.elements() {
         let row = e.name_str().parse::<usize>().ok();
         let cell = row.and_then(|row| cells.get_mut(row));
-        *cell.ok_or_else(|| damaged("a row that is none"))? = Some(Cell {
+        *cell.ok_or_else(|| damage_error("a row that is none"))? = Some(Cell {
             tag: e.tag,
             payload: e.payload.to_vec(),
         });
@@ -88,7 +88,7 @@ fn measurement(
         .find(|(name, _)| *name == options.time)
         .and_then(|(_, cells)| cells.get(row)?.as_ref())
         .filter(|cell| cell.tag == Tag::DATE)
-        .ok_or_else(|| damaged("a measurement without a time"))?;
+        .ok_or_else(|| damage_error("a measurement without a time"))?;
     let doc = DocBuf::build(|w| {
         w.put_raw(options.time.as_bytes(), time.tag, &time.payload);
         if let Some(name) = &options.meta {

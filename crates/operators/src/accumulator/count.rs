@@ -1,6 +1,6 @@
 //! `$count: {}`: the number of documents. Errors: 14 with arguments.
 
-use super::many::many;
+use super::many::new_states;
 use super::sum::Total;
 use super::{AccumulatorOp, AccumulatorSpec};
 use crate::expr::Constant;
@@ -13,7 +13,7 @@ pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
             input: Constant::boxed(Value::Int32(1)),
             init: None,
             start: Box::new(|| Box::new(Total::default())),
-            many: Some(many::<Total>),
+            many: Some(new_states::<Total>),
             any_order: true,
         }),
         v => bail!(

@@ -154,7 +154,7 @@ fn call_script<'a>(
 
 impl Accumulate {
     /// The state after the pending calls.
-    fn reached<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
+    fn compute_state<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
         if self.pending.is_empty() {
             return Ok(self.state.get().copy_into(cx.arena));
         }
@@ -196,7 +196,7 @@ impl Accumulator for Accumulate {
         self.pending_bytes += value.len_bytes();
         self.pending.push(value);
         if self.pending.len() >= PENDING_MAX || self.pending_bytes >= PENDING_BYTES_MAX {
-            self.state = self.reached(cx)?.to_owned_value();
+            self.state = self.compute_state(cx)?.to_owned_value();
             self.pending.clear();
             self.pending_bytes = 0;
         }
@@ -204,7 +204,7 @@ impl Accumulator for Accumulate {
     }
 
     fn finish<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
-        let state = self.reached(cx)?;
+        let state = self.compute_state(cx)?;
         match &self.functions.finalize {
             None => Ok(state),
             Some(finalize) => call_script(cx, finalize, &[state], CallResult::Value),
@@ -277,7 +277,7 @@ struct Reduce {
 const REDUCE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 impl Reduce {
-    fn reduced<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
+    fn reduce_values<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
         if let [one] = self.values.as_slice() {
             return Ok(one.get().copy_into(cx.arena));
         }
@@ -313,7 +313,7 @@ impl Accumulator for Reduce {
         } else if self.values.len() > 1
             && (self.values.len() >= PENDING_MAX || self.bytes + v.len_bytes() > PENDING_BYTES_MAX)
         {
-            let so_far = self.reduced(cx)?.to_owned_value();
+            let so_far = self.reduce_values(cx)?.to_owned_value();
             self.bytes = so_far.len_bytes();
             self.values = vec![so_far];
         }
@@ -325,7 +325,7 @@ impl Accumulator for Reduce {
     fn finish<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
         match self.values.is_empty() {
             true => Ok(Value::Missing),
-            false => self.reduced(cx),
+            false => self.reduce_values(cx),
         }
     }
 

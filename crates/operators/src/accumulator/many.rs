@@ -63,7 +63,7 @@ struct States<A> {
 }
 
 /// An empty list of states.
-pub(super) fn many<A: Merge>() -> Box<dyn GroupAccumulator> {
+pub(super) fn new_states<A: Merge>() -> Box<dyn GroupAccumulator> {
     Box::new(States::<A> {
         list: Vec::new(),
         heap_bytes: 0,

@@ -78,7 +78,7 @@ impl AccumulatorSpec {
     /// The errors of the expression.
     pub fn of_parts<A: Merge>(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<AccumulatorSpec> {
         Ok(AccumulatorSpec {
-            many: Some(many::many::<A>),
+            many: Some(many::new_states::<A>),
             ..AccumulatorSpec::of::<A>(cx, spec)?
         })
     }

@@ -4,7 +4,7 @@
 use super::{Accumulator, AccumulatorSpec};
 use crate::Cx;
 use crate::expr::ParseCx;
-use crate::expr::n_spec::{NSpec, count_of_group, known_count};
+use crate::expr::n_spec::{NSpec, constant_count, count_of_group};
 use model::{Array, MongoError, OwnedValue, Result, Value};
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ impl NValues {
         start: impl Fn(NValues) -> A + Send + Sync + 'static,
     ) -> Result<AccumulatorSpec> {
         let spec = NSpec::parse(cx, name, spec)?;
-        let n = known_count(&spec.n);
+        let n = constant_count(&spec.n);
         let none = move || NValues {
             n,
             values: VecDeque::new(),

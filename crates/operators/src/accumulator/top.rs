@@ -7,7 +7,7 @@
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use crate::expr::args::missing;
-use crate::expr::n_spec::{count_of_group, known_count};
+use crate::expr::n_spec::{constant_count, count_of_group};
 use crate::expr::{BoxExpr, Expr, ParseCx, parse};
 use model::{Array, Doc, MongoError, Number, OwnedValue, Result, Value, bail, compare_with};
 use std::cmp::Ordering;
@@ -89,7 +89,7 @@ fn parse_top(
     let n = if kind.single {
         Some(1)
     } else {
-        init.as_ref().and_then(known_count)
+        init.as_ref().and_then(constant_count)
     };
     let start = move || {
         let descending = descending.clone();

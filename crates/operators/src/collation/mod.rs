@@ -82,7 +82,7 @@ pub fn normalize(spec: Doc<'_>) -> Result<DocBuf> {
 /// # Errors
 /// The errors of [`normalize`].
 pub fn normalize_typed(spec: Doc<'_>, path: &str) -> Result<DocBuf> {
-    let filled = spec::Fields::parse(spec, path)?.filled();
+    let filled = spec::Fields::parse(spec, path)?.write_defaults();
     normalize(filled.doc())
 }
 

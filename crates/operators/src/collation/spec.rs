@@ -93,7 +93,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The document with the fixed defaults written out.
-    pub(super) fn filled(&self) -> DocBuf {
+    pub(super) fn write_defaults(&self) -> DocBuf {
         DocBuf::build(|w| {
             w.put("locale", self.locale.unwrap_or_default());
             w.put("caseLevel", self.case_level.unwrap_or(false));

@@ -20,7 +20,7 @@ impl Types {
 
     /// The union of both sets.
     #[must_use]
-    pub const fn and(self, other: Types) -> Types {
+    pub const fn union(self, other: Types) -> Types {
         Types(self.0 | other.0)
     }
 
@@ -60,7 +60,7 @@ const fn word_len(tag: Tag) -> Option<usize> {
 fn types_of(tags: &[u8]) -> Types {
     let mut types = Types::default();
     for run in tags.chunk_by(|a, b| a == b) {
-        types = types.and(run.first().map_or(types, |tag| Types::of(Tag(*tag))));
+        types = types.union(run.first().map_or(types, |tag| Types::of(Tag(*tag))));
     }
     types
 }
@@ -83,7 +83,7 @@ impl Column {
         let tags = from.tags.get(rows.clone()).unwrap_or_default();
         let words = from.words.get(rows).unwrap_or_default();
         self.tags.extend_from_slice(tags);
-        self.types = self.types.and(types_of(tags));
+        self.types = self.types.union(types_of(tags));
         if from.bytes.is_empty() {
             self.words.extend_from_slice(words);
             return;
@@ -105,7 +105,7 @@ impl Column {
     pub(super) fn extend_missing(&mut self, rows: usize) {
         self.tags.resize(self.tags.len() + rows, Tag::MISSING.0);
         self.words.resize(self.words.len() + rows, 0);
-        self.types = self.types.and(Types::of(Tag::MISSING));
+        self.types = self.types.union(Types::of(Tag::MISSING));
     }
 
     /// Removes the values and keeps the memory.
@@ -169,7 +169,7 @@ impl Column {
         };
         self.tags.push(tag.0);
         self.words.push(word);
-        self.types = self.types.and(Types::of(tag));
+        self.types = self.types.union(Types::of(tag));
     }
 
     /// Appends a value.
@@ -228,11 +228,11 @@ impl Column {
             Tag::DATE => Value::Date(word as i64),
             Tag::NULL => Value::Null,
             Tag::BOOL => Value::Bool(word != 0),
-            tag => self.decoded(tag, word),
+            tag => self.decode_word(tag, word),
         }
     }
 
-    fn decoded(&self, tag: Tag, word: u64) -> Value<'_> {
+    fn decode_word(&self, tag: Tag, word: u64) -> Value<'_> {
         let own = |payload| {
             Element {
                 name: &[],
@@ -286,7 +286,7 @@ mod tests {
         }
         assert!(!raw.types().has(Tag::MISSING) && decoded.types().has(Tag::MISSING));
         assert!(decoded.value(array.len()).is_missing() && decoded.value(99).is_missing());
-        let ints = Types::of(Tag::INT32).and(Types::of(Tag::INT64));
+        let ints = Types::of(Tag::INT32).union(Types::of(Tag::INT64));
         assert!(Types::of(Tag::INT64).is_within(ints) && !raw.types().is_within(ints));
     }
 }

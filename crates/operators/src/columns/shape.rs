@@ -45,7 +45,7 @@ fn put_level(names: &[Name], doc: Doc<'_>, out: &mut Vec<u8>) -> bool {
         if name.below.is_empty() {
             continue;
         }
-        match (e.tag, some_column(&name.below)) {
+        match (e.tag, find_column(&name.below)) {
             (Tag::DOCUMENT, Some(some)) => {
                 put(INSIDE, out);
                 put(some, out);
@@ -66,11 +66,11 @@ fn put(number: u16, out: &mut Vec<u8>) {
 }
 
 /// The number of any path that leads through one of these names.
-fn some_column(names: &[Name]) -> Option<u16> {
+fn find_column(names: &[Name]) -> Option<u16> {
     let first = names.first()?;
     match first.column {
         Some(column) => u16::try_from(column).ok(),
-        None => some_column(&first.below),
+        None => find_column(&first.below),
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
     use model::{DocBuf, doc};
 
     /// The document rebuilt through its shape at the wanted paths among all paths.
-    fn through(doc: Doc<'_>, all: &[&str], wanted: &[&str]) -> Option<String> {
+    fn rebuild_document(doc: Doc<'_>, all: &[&str], wanted: &[&str]) -> Option<String> {
         let mut paths = Paths::default();
         let mut asked = Vec::new();
         for path in all {
@@ -233,7 +233,7 @@ mod tests {
     fn fields_come_in_the_order_of_the_document() {
         let all = ["a", "b.x", "b.y.z", "c", "b.w"];
         let one = doc! { "c": 1i32, "b": { "y": { "z": 2i64, "u": 9i32 }, "x": "t" }, "a": 0.5 };
-        let given = |wanted: &[&str]| through(one.doc(), &all, wanted).expect("a shape");
+        let given = |wanted: &[&str]| rebuild_document(one.doc(), &all, wanted).expect("a shape");
         assert_eq!(
             given(&all),
             "{ c: 1, b: { y: { z: 2 }, x: \"t\" }, a: 0.5 }"
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn what_is_absent_and_what_is_empty_stay_apart() {
         let all = ["b.x", "b", "d.e.f"];
-        let given = |d: DocBuf, wanted: &[&str]| through(d.doc(), &all, wanted);
+        let given = |d: DocBuf, wanted: &[&str]| rebuild_document(d.doc(), &all, wanted);
         let text = |text: &str| Some(text.to_owned());
         assert_eq!(given(doc! { "d": {} }, &["d.e.f"]), text("{ d: {} }"));
         assert_eq!(given(doc! { "d": 5i32 }, &["d.e.f"]), text("{}"));

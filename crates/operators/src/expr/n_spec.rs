@@ -81,6 +81,6 @@ pub(crate) fn count_of_group(v: Value<'_>) -> Result<usize> {
 }
 
 /// The value of `n`, if it is a valid constant.
-pub(crate) fn known_count(n: &BoxExpr) -> Option<usize> {
+pub(crate) fn constant_count(n: &BoxExpr) -> Option<usize> {
     n.constant().and_then(|v| count_of(v).ok())
 }

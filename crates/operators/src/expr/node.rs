@@ -101,7 +101,7 @@ fn is_foldable(e: &dyn Expr) -> bool {
 /// taken). Small expressions may make large values: when an operation's folded constants reach
 /// their limit, further expressions are not folded.
 pub fn fold(e: BoxExpr, env: &Env) -> BoxExpr {
-    if e.constant().is_some() || env.folded_enough() || !is_foldable(e.as_ref()) {
+    if e.constant().is_some() || env.has_folded_enough() || !is_foldable(e.as_ref()) {
         return e;
     }
     let arena = Bump::new();

@@ -49,7 +49,7 @@ pub(super) fn node<'a>(
                         _ => doc.get_element(&only.name),
                     };
                     last = Some((path, e));
-                    match compared(c, e, cx) {
+                    match compare_field(c, e, cx) {
                         Some(true) => continue,
                         Some(false) => return Ok(false),
                         None => {}
@@ -101,7 +101,7 @@ fn any<'a>(
 
 /// Compares with a field that is no array; `None` when its elements must be compared.
 #[inline]
-fn compared(c: &Compare, e: Option<Element<'_>>, cx: &Cx<'_, '_>) -> Option<bool> {
+fn compare_field(c: &Compare, e: Option<Element<'_>>, cx: &Cx<'_, '_>) -> Option<bool> {
     match e {
         None => Some(c.matches(&Value::Missing, cx.collate())),
         Some(e) if e.tag == Tag::ARRAY => None,
@@ -120,7 +120,7 @@ fn field<'a>(
         cx.env.work(doc.len_bytes() / 64)?;
     }
     if let (Test::Compare(c), [only]) = (t, path.parts())
-        && let Some(passed) = compared(c, doc.get_element(&only.name), cx)
+        && let Some(passed) = compare_field(c, doc.get_element(&only.name), cx)
     {
         return Ok(passed);
     }

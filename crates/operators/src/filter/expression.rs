@@ -24,14 +24,14 @@ pub(super) fn parse(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Node> {
     if cx.env.collate().is_none() {
         return Ok(expression);
     }
-    Ok(match asked_of_fields(cx, spec)? {
+    Ok(match derive_filter(cx, spec)? {
         Some(filter) => Node::all(vec![filter, expression]),
         None => expression,
     })
 }
 
 /// The derived filter, as far as it differs from the expression; `None` when it adds no condition.
-fn asked_of_fields(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Option<Node>> {
+fn derive_filter(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Option<Node>> {
     let Value::Document(d) = spec else {
         return Ok(None);
     };
@@ -43,14 +43,14 @@ fn asked_of_fields(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Option<Node>
         "$and" => {
             let mut all = Vec::new();
             for operand in operands.iter() {
-                all.extend(asked_of_fields(cx, operand)?);
+                all.extend(derive_filter(cx, operand)?);
             }
             Ok((!all.is_empty()).then(|| Node::all(all)))
         }
         "$or" => {
             let (mut any, mut differs) = (Vec::new(), false);
             for operand in operands.iter() {
-                any.push(match asked_of_fields(cx, operand)? {
+                any.push(match derive_filter(cx, operand)? {
                     Some(node) => {
                         differs = true;
                         node

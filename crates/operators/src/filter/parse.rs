@@ -155,17 +155,17 @@ fn logical(name: &str, nodes: Vec<Node>, collate: Option<&dyn Collate>) -> Node 
     if name == "$and" {
         return Node::all(nodes);
     }
-    let mut nodes = equalities_joined(nodes, collate);
+    let mut nodes = join_equalities(nodes, collate);
     match name {
         "$nor" => Node::Nor(nodes),
         _ if nodes.len() > 1 => Node::Or(nodes),
-        _ => nodes.pop().map_or(Node::AlwaysFalse, in_or_alone),
+        _ => nodes.pop().map_or(Node::AlwaysFalse, wrap_equality),
     }
 }
 
 /// Alternatives that compare the same path with constants become one `$in`: one search instead of
 /// several comparisons, and bounds for an index.
-fn equalities_joined(nodes: Vec<Node>, collate: Option<&dyn Collate>) -> Vec<Node> {
+fn join_equalities(nodes: Vec<Node>, collate: Option<&dyn Collate>) -> Vec<Node> {
     let mut out: Vec<Node> = Vec::new();
     let mut places: FxHashMap<String, usize> = FxHashMap::default();
     let mut joined: Vec<(usize, Vec<OwnedValue>)> = Vec::new();
@@ -202,7 +202,7 @@ fn equalities_joined(nodes: Vec<Node>, collate: Option<&dyn Collate>) -> Vec<Nod
 
 /// The rest of `$or` when all alternatives were joined; a single equality stays an alternative,
 /// because upserts distinguish it.
-fn in_or_alone(n: Node) -> Node {
+fn wrap_equality(n: Node) -> Node {
     match n {
         Node::Field {
             test: Test::In(_), ..

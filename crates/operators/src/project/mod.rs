@@ -45,7 +45,7 @@ impl Projection {
     /// # Errors
     /// See the module.
     pub fn parse_unset(spec: Value<'_>) -> Result<Projection> {
-        parse::unset(spec)
+        parse::parse_unset(spec)
     }
 
     /// Parses the projection of a `find`.

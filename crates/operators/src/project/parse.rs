@@ -51,7 +51,7 @@ impl ProjectionParser {
     }
 
     /// A field computed by an expression.
-    pub(super) fn computed(
+    pub(super) fn add_computed(
         &mut self,
         cx: &mut ParseCx<'_>,
         path: &FieldPath,
@@ -107,7 +107,7 @@ impl ProjectionParser {
         match v {
             v if v.is_number() || v.as_bool().is_some() => self.flag(&path, v.truthy()),
             Value::Document(d) => match sub_specification(d, &path)? {
-                SubfieldKind::Nested => self.nested(cx, &path, d, depth),
+                SubfieldKind::Nested => self.parse_nested(cx, &path, d, depth),
                 SubfieldKind::Expression(op) => {
                     if expr::find(op).is_none() && op != "$elemMatch" && op != "$slice" {
                         bail!(
@@ -115,14 +115,14 @@ impl ProjectionParser {
                             "Invalid $project :: caused by :: Unknown expression {op}"
                         );
                     }
-                    self.computed(cx, &path, v)
+                    self.add_computed(cx, &path, v)
                 }
             },
-            v => self.computed(cx, &path, v),
+            v => self.add_computed(cx, &path, v),
         }
     }
 
-    fn nested(
+    fn parse_nested(
         &mut self,
         cx: &mut ParseCx<'_>,
         path: &FieldPath,
@@ -237,7 +237,7 @@ pub(super) fn add_fields(cx: &mut ParseCx<'_>, stage: &str, spec: Value<'_>) -> 
     };
     let mut tree = Tree::default();
     for (name, v) in d.iter() {
-        added(cx, stage, &mut tree, "", name, v, 0)?;
+        add_field(cx, stage, &mut tree, "", name, v, 0)?;
     }
     Ok(Projection {
         tree,
@@ -246,7 +246,7 @@ pub(super) fn add_fields(cx: &mut ParseCx<'_>, stage: &str, spec: Value<'_>) -> 
     })
 }
 
-fn added(
+fn add_field(
     cx: &mut ParseCx<'_>,
     stage: &str,
     tree: &mut Tree,
@@ -288,7 +288,7 @@ fn added(
                         $setField"
                 );
             }
-            added(cx, stage, tree, path.as_str(), name, v, depth + 1)?;
+            add_field(cx, stage, tree, path.as_str(), name, v, depth + 1)?;
         }
         return Ok(());
     }
@@ -305,7 +305,7 @@ fn added(
     })
 }
 
-pub(super) fn unset(spec: Value<'_>) -> Result<Projection> {
+pub(super) fn parse_unset(spec: Value<'_>) -> Result<Projection> {
     let names: Vec<&str> = match spec {
         Value::String(s) => vec![s],
         Value::Array(a) if a.is_empty() => {

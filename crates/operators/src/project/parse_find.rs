@@ -76,10 +76,10 @@ impl Find {
                     if expr::find(op).is_none() {
                         bail!(31325, "Unknown expression {op}");
                     }
-                    self.reading.computed(cx, &path, v)
+                    self.reading.add_computed(cx, &path, v)
                 }
             },
-            v => self.reading.computed(cx, &path, v),
+            v => self.reading.add_computed(cx, &path, v),
         }
     }
 
@@ -151,7 +151,7 @@ impl Find {
         spec: Value<'_>,
     ) -> Result<()> {
         let Some(slice) = Slice::parse(spec)? else {
-            return self.reading.computed(cx, &path, whole);
+            return self.reading.add_computed(cx, &path, whole);
         };
         self.reading.tree.insert(path.parts(), Field::Sliced)?;
         self.after.push(ArrayProjection::Slice(path, slice));

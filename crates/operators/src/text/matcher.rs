@@ -26,7 +26,7 @@ impl TextMatcher {
     ) -> TextMatcher {
         let language = language.unwrap_or(spec.language());
         let query = TextQuery::parse(search, language, how);
-        let folded = |list: &[String]| list.iter().map(|p| folded(p, language, how)).collect();
+        let folded = |list: &[String]| list.iter().map(|p| fold_text(p, language, how)).collect();
         TextMatcher {
             phrases: folded(&query.phrases),
             negated_phrases: folded(&query.negated_phrases),
@@ -56,7 +56,7 @@ impl TextMatcher {
                 !(refused || found && q.negated.is_empty())
             });
             if !self.phrases.is_empty() || !self.negated_phrases.is_empty() {
-                let text = folded(text, language, q.how);
+                let text = fold_text(text, language, q.how);
                 refused |= self
                     .negated_phrases
                     .iter()
@@ -80,7 +80,7 @@ impl TextMatcher {
     }
 }
 
-fn folded(text: &str, language: Language, how: Sensitivity) -> String {
+fn fold_text(text: &str, language: Language, how: Sensitivity) -> String {
     let mut out = String::new();
     if how.case {
         out.push_str(text);

@@ -118,7 +118,7 @@ fn is_space(c: char) -> bool {
 mod tests {
     use super::*;
 
-    fn parsed(search: &str) -> (Vec<String>, Vec<String>, Vec<String>, Vec<String>) {
+    fn parse_query(search: &str) -> (Vec<String>, Vec<String>, Vec<String>, Vec<String>) {
         let q = TextQuery::parse(
             search,
             Language::find("english").unwrap(),
@@ -141,7 +141,7 @@ mod tests {
     ) {
         let own = |l: &[&str]| l.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
         assert_eq!(
-            parsed(search),
+            parse_query(search),
             (own(terms), own(negated), own(phrases), own(negated_phrases)),
             "{search}"
         );

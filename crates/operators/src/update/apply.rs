@@ -126,9 +126,9 @@ impl<'a> Applier<'_, 'a> {
             scalar => {
                 self.refuse_array_updates(&branches, &current, path)?;
                 match self.document(&branches, Doc::EMPTY, path)? {
-                    Outcome::Set(_) => Err(not_viable(&branches, &scalar, path)),
+                    Outcome::Set(_) => Err(not_viable_error(&branches, &scalar, path)),
                     _ if branches.iter().any(|b| b.wants_viable_path()) => {
-                        Err(not_viable(&branches, &scalar, path))
+                        Err(not_viable_error(&branches, &scalar, path))
                     }
                     _ => Ok(Outcome::Keep),
                 }
@@ -282,7 +282,7 @@ impl<'a> Applier<'_, 'a> {
                 }
             }
         }
-        changed |= self.beyond(branches, a, &mut items, position, path)?;
+        changed |= self.append_beyond(branches, a, &mut items, position, path)?;
         if !changed {
             return Ok(Outcome::Keep);
         }
@@ -314,7 +314,7 @@ impl<'a> Applier<'_, 'a> {
 
     /// Appends elements at indexes past the end, with nulls before them; refuses names that are no
     /// indexes.
-    fn beyond(
+    fn append_beyond(
         &self,
         branches: &[&'a Branch],
         a: Array<'a>,
@@ -341,12 +341,12 @@ impl<'a> Applier<'_, 'a> {
                 let Outcome::Set(v) = self.value(&[node], Value::Missing, &path.field(&name))?
                 else {
                     if index.is_none() && node.wants_viable_path() {
-                        return Err(not_viable(branches, &Value::Array(a), path));
+                        return Err(not_viable_error(branches, &Value::Array(a), path));
                     }
                     continue;
                 };
                 let Some(i) = index else {
-                    return Err(not_viable(branches, &Value::Array(a), path));
+                    return Err(not_viable_error(branches, &Value::Array(a), path));
                 };
                 if i - len > MAX_BACKFILL {
                     bail!(
@@ -368,7 +368,7 @@ impl<'a> Applier<'_, 'a> {
     }
 }
 
-fn not_viable(branches: &[&Branch], v: &Value<'_>, path: &Path<'_>) -> model::MongoError {
+fn not_viable_error(branches: &[&Branch], v: &Value<'_>, path: &Path<'_>) -> model::MongoError {
     let name = branches
         .iter()
         .flat_map(|b| b.fields.iter())

@@ -71,7 +71,7 @@ impl Pull {
 }
 
 /// The array without the elements for which `takes` is true.
-fn without<'a>(
+fn remove_elements<'a>(
     name: &str,
     current: Value<'a>,
     at: &Site<'_, 'a>,
@@ -100,7 +100,7 @@ fn without<'a>(
 
 impl Modifier for Pull {
     fn apply<'a>(&'a self, current: Value<'a>, at: &Site<'_, 'a>) -> Result<Outcome<'a>> {
-        without("$pull", current, at, |v| self.takes(v, at))
+        remove_elements("$pull", current, at, |v| self.takes(v, at))
     }
 }
 
@@ -126,7 +126,7 @@ impl Modifier for PullAll {
     fn apply<'a>(&'a self, current: Value<'a>, at: &Site<'_, 'a>) -> Result<Outcome<'a>> {
         let collate = at.cx.env.collate();
         if self.0.len() < MANY {
-            return without("$pullAll", current, at, |v| {
+            return remove_elements("$pullAll", current, at, |v| {
                 Ok(self
                     .0
                     .iter()
@@ -135,6 +135,6 @@ impl Modifier for PullAll {
         }
         let mut unwanted = Members::new(collate);
         self.0.iter().for_each(|w| _ = unwanted.insert(&w.get()));
-        without("$pullAll", current, at, |v| Ok(unwanted.contains(&v)))
+        remove_elements("$pullAll", current, at, |v| Ok(unwanted.contains(&v)))
     }
 }

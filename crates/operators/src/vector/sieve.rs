@@ -77,7 +77,7 @@ fn kind_of(node: &Node, paths: &mut Paths) -> Option<FilterNode> {
 }
 
 /// Removes the rows in `gone`; both lists are ascending.
-fn without(rows: &mut Vec<u32>, gone: &[u32]) {
+fn remove_rows(rows: &mut Vec<u32>, gone: &[u32]) {
     let mut gone = gone.iter().peekable();
     rows.retain(|row| {
         while gone.next_if(|g| *g < row).is_some() {}
@@ -106,17 +106,17 @@ fn keep(
             for (kind, node) in kinds.iter().zip(nodes) {
                 let mut found = left.clone();
                 keep(kind, node, batch, around, arena, &mut found)?;
-                without(&mut left, &found);
+                remove_rows(&mut left, &found);
             }
             match kind {
-                FilterNode::Or(_) => without(rows, &left),
+                FilterNode::Or(_) => remove_rows(rows, &left),
                 _ => *rows = left,
             }
         }
         (FilterNode::Not(kind), Node::Not(node)) => {
             let mut found = rows.clone();
             keep(kind, node, batch, around, arena, &mut found)?;
-            without(rows, &found);
+            remove_rows(rows, &found);
         }
         (FilterNode::Column(at), Node::Field { test, .. }) if batch.is_whole() => {
             if let Some(column) = batch.column(*at) {

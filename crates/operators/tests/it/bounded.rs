@@ -114,7 +114,7 @@ impl Clock for CountingClock {
 }
 
 /// An environment in which this many checks of the interrupt succeed.
-fn interrupted(after: usize) -> Env {
+fn interrupt_after(after: usize) -> Env {
     let mut env = Env::new(0, 1);
     let looks = AtomicUsize::new(0);
     let operation = Operation::detached(Arc::new(CountingClock { looks, after }));
@@ -143,7 +143,7 @@ fn long_loops_hear_the_interrupt() {
             .to_owned(),
     ] {
         let began = cpu();
-        assert_eq!(run(&endless(&one), &interrupted(3)), Err(50), "{one}");
+        assert_eq!(run(&endless(&one), &interrupt_after(3)), Err(50), "{one}");
         assert!(cpu() - began < TIME_MAX, "{one}: {:?}", cpu() - began);
     }
 }
@@ -162,7 +162,7 @@ fn filters_over_long_arrays_hear_the_interrupt() {
         let mut list = w.array("$or");
         (0..5000).for_each(|n| _ = list.doc().put(&format!("a.{n}"), -5i32));
     });
-    let env = interrupted(3);
+    let env = interrupt_after(3);
     let f = Filter::parse(&mut ParseCx::new(&env), spec.doc()).unwrap();
     let began = cpu();
     assert_eq!(

@@ -181,7 +181,7 @@ impl Random {
     }
 }
 
-fn well_formed(d: Doc<'_>) {
+fn check_well_formed(d: Doc<'_>) {
     assert!(model::validate(d.as_bytes()).is_ok(), "{d:?}");
 }
 
@@ -209,7 +209,7 @@ fn any_specification_is_survived() {
                 position = p;
             }
             if let Ok(base) = upsert_base(f, false) {
-                well_formed(base.doc());
+                check_well_formed(base.doc());
             }
         }
         let operator = r.pick(UPDATES).to_owned();
@@ -227,7 +227,7 @@ fn any_specification_is_survived() {
             };
             if let Ok(UpdateResult::Changed(new)) = u.apply(d.doc(), &cx) {
                 changed += 1;
-                well_formed(new);
+                check_well_formed(new);
             }
         }
         let spec = r.doc(3, PROJECTIONS);
@@ -241,7 +241,7 @@ fn any_specification_is_survived() {
         .flatten()
         {
             if let Ok(out) = p.apply_at(&cx, d.doc(), position) {
-                well_formed(out);
+                check_well_formed(out);
             }
         }
     }

@@ -82,7 +82,7 @@ fn collection(engine: Arc<dyn Engine>) -> Arc<Collection> {
 }
 
 /// The ids of the documents that an index finds.
-fn found_by(c: &Arc<Collection>, name: &str) -> BTreeSet<i32> {
+fn find_by_index(c: &Arc<Collection>, name: &str) -> BTreeSet<i32> {
     let indexes = c.indexes();
     let index = indexes.iter().find(|i| i.name() == name).expect("built");
     let all = KeyInterval {
@@ -134,7 +134,11 @@ fn build_beside_writers(name: &str, c: &Arc<Collection>, seed: u64) {
     assert!(errors.is_empty(), "{name}, seed {seed}: {shown:?}");
     let there: BTreeSet<i32> = writers.iter().flat_map(Writer::ids).collect();
     for index in ["a", "a_tags", "u", "hashed"] {
-        assert_eq!(found_by(c, index), there, "{name}, seed {seed}: {index}");
+        assert_eq!(
+            find_by_index(c, index),
+            there,
+            "{name}, seed {seed}: {index}"
+        );
     }
 }
 

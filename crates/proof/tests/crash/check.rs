@@ -167,7 +167,7 @@ impl Run {
         let mut random = Random::new(self.seed << 32 | number as u64);
         let loss = Loss::ALL[random.below(Loss::ALL.len())];
         let at = random.below(self.events.len() + 1);
-        let mut image = Image::left_of(&self.events, at, loss, &mut random);
+        let mut image = Image::after_loss(&self.events, at, loss, &mut random);
         if loss != Loss::Nothing {
             start_system_anew(&mut image);
         }

@@ -21,7 +21,7 @@ pub(crate) fn check(engine: &str, open: OpenFn) {
         let mut random = Random::new(seed);
         let loss = Loss::ALL[random.below(Loss::ALL.len())];
         let at = random.below(events.len() + 1);
-        let mut image = Image::left_of(&events, at, loss, &mut random);
+        let mut image = Image::after_loss(&events, at, loss, &mut random);
         if loss != Loss::Nothing {
             start_system_anew(&mut image);
         }

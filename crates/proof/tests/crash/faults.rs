@@ -121,7 +121,7 @@ pub(crate) fn search(engine: &str, open: OpenFn) {
         );
         for loss in [Loss::Nothing, Loss::Unsynced] {
             let left = folder.path().join(format!("{loss:?}"));
-            let mut image = Image::left_of(&run.events, run.events.len(), loss, &mut random);
+            let mut image = Image::after_loss(&run.events, run.events.len(), loss, &mut random);
             if loss != Loss::Nothing {
                 start_system_anew(&mut image);
             }

@@ -31,14 +31,14 @@ pub(crate) struct HistoryRecorder {
 }
 
 impl Observer for HistoryRecorder {
-    fn before(&self, call: &Call<'_>, _: &Caps) -> Result<()> {
+    fn before_call(&self, call: &Call<'_>, _: &Caps) -> Result<()> {
         if let Call::Apply { .. } = call {
             recorder::note(Event::Began);
         }
         Ok(())
     }
 
-    fn after(
+    fn after_call(
         &self,
         call: &Call<'_>,
         outcome: std::result::Result<CommitPos, &StorageError>,
@@ -137,7 +137,7 @@ impl History {
             Event::Durable(pos) => Some(*pos),
             _ => None,
         });
-        last.map_or(0, |pos| self.up_to(pos))
+        last.map_or(0, |pos| self.count_up_to(pos))
     }
 
     /// Number of batches.
@@ -145,7 +145,7 @@ impl History {
         self.positions.len()
     }
 
-    pub(crate) fn up_to(&self, pos: u64) -> usize {
+    pub(crate) fn count_up_to(&self, pos: u64) -> usize {
         self.positions.partition_point(|p| *p <= pos)
     }
 

@@ -176,7 +176,7 @@ impl Record {
         inside.to_str().map(|p| p.trim_end_matches('/').to_owned())
     }
 
-    fn opened(&mut self, path: &CStr, fd: c_int, flags: c_int) {
+    fn record_open(&mut self, path: &CStr, fd: c_int, flags: c_int) {
         let Some(name) = self.relative(path) else {
             return;
         };
@@ -219,7 +219,7 @@ impl Record {
         self.directories.get(&inode(fd)?.0).cloned()
     }
 
-    fn renamed(&mut self, from: &CStr, to: &CStr) {
+    fn record_rename(&mut self, from: &CStr, to: &CStr) {
         if let (Some(from), Some(to)) = (self.relative(from), self.relative(to)) {
             if let Some(file) = self.by_path.remove(&from) {
                 self.by_path.insert(to.clone(), file);
@@ -237,7 +237,7 @@ impl Record {
         }
     }
 
-    fn written(&mut self, fd: c_int, at: u64, bytes: &[u8]) {
+    fn record_write(&mut self, fd: c_int, at: u64, bytes: &[u8]) {
         if let Some(file) = self.file(fd) {
             // SAFETY: asks for the flags of an open descriptor.
             let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
@@ -361,27 +361,27 @@ fn len(n: i64) -> u64 {
 stand_in!(real_open, c"open", [open, open64],
     (path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int,
     Open if |x| x.relative(name(path)).is_some(), before s = (),
-    after |r, fd| r.opened(name(path), fd, flags));
+    after |r, fd| r.record_open(name(path), fd, flags));
 stand_in!(real_openat, c"openat", [openat, openat64],
     (at: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int,
     Open if |x| x.relative(name(path)).is_some(), before s = (),
-    after |r, fd| r.opened(name(path), fd, flags));
+    after |r, fd| r.record_open(name(path), fd, flags));
 stand_in!(real_write, c"write", [write],
     (fd: c_int, bytes: *const c_void, count: usize) -> isize,
     Write if |x| x.file(fd).is_some(), before at = place(fd),
-    after |r, n| r.written(fd, at, slice(bytes, n)));
+    after |r, n| r.record_write(fd, at, slice(bytes, n)));
 stand_in!(real_pwrite, c"pwrite", [pwrite, pwrite64],
     (fd: c_int, bytes: *const c_void, count: usize, at: i64) -> isize,
     Write if |x| x.file(fd).is_some(), before s = (),
-    after |r, n| r.written(fd, len(at), slice(bytes, n)));
+    after |r, n| r.record_write(fd, len(at), slice(bytes, n)));
 stand_in!(real_writev, c"writev", [writev],
     (fd: c_int, buffers: *const libc::iovec, count: c_int) -> isize,
     Write if |x| x.file(fd).is_some(), before at = place(fd),
-    after |r, n| r.written(fd, at, &gather(buffers, count, n)));
+    after |r, n| r.record_write(fd, at, &gather(buffers, count, n)));
 stand_in!(real_pwritev, c"pwritev", [pwritev, pwritev64],
     (fd: c_int, buffers: *const libc::iovec, count: c_int, at: i64) -> isize,
     Write if |x| x.file(fd).is_some(), before s = (),
-    after |r, n| r.written(fd, len(at), &gather(buffers, count, n)));
+    after |r, n| r.record_write(fd, len(at), &gather(buffers, count, n)));
 stand_in!(real_ftruncate, c"ftruncate", [ftruncate, ftruncate64],
 (fd: c_int, to: i64) -> c_int,
     Allocate if |x| x.file(fd).is_some(), before s = (),
@@ -403,22 +403,22 @@ after |r, n| if let (Some(file), 0) = (r.file(fd), n) {
 });
 stand_in!(real_fsync, c"fsync", [fsync], (fd: c_int) -> c_int,
     Sync if |x| x.file(fd).is_some() || x.directory(fd).is_some(), before s = (),
-    after |r, n| r.synced(fd));
+    after |r, n| r.record_sync(fd));
 stand_in!(real_fdatasync, c"fdatasync", [fdatasync], (fd: c_int) -> c_int,
     Sync if |x| x.file(fd).is_some(), before s = (),
-    after |r, n| r.synced(fd));
+    after |r, n| r.record_sync(fd));
 stand_in!(real_rename, c"rename", [rename],
     (from: *const c_char, to: *const c_char) -> c_int,
     Name if |x| x.relative(name(from)).is_some(), before s = (),
-    after |r, n| r.renamed(name(from), name(to)));
+    after |r, n| r.record_rename(name(from), name(to)));
 stand_in!(real_link, c"link", [link],
     (from: *const c_char, to: *const c_char) -> c_int,
     Name if |x| x.relative(name(from)).is_some(), before s = (),
-    after |r, n| r.linked(name(from), name(to)));
+    after |r, n| r.record_link(name(from), name(to)));
 stand_in!(real_linkat, c"linkat", [linkat],
     (a: c_int, from: *const c_char, b: c_int, to: *const c_char, flags: c_int) -> c_int,
     Name if |x| x.relative(name(from)).is_some(), before s = (),
-    after |r, n| r.linked(name(from), name(to)));
+    after |r, n| r.record_link(name(from), name(to)));
 stand_in!(real_unlink, c"unlink", [unlink], (path: *const c_char) -> c_int,
     Name if |x| x.relative(name(path)).is_some(), before s = (),
 after |r, n| if let Some(path) = r.relative(name(path)) {
@@ -438,7 +438,7 @@ after |r, n| if let Some(path) = r.relative(name(path)) {
 });
 
 impl Record {
-    fn synced(&mut self, fd: c_int) {
+    fn record_sync(&mut self, fd: c_int) {
         if let Some(file) = self.file(fd) {
             self.push(Event::Sync { file });
         } else if let Some(directory) = self.directory(fd) {
@@ -446,7 +446,7 @@ impl Record {
         }
     }
 
-    fn linked(&mut self, from: &CStr, to: &CStr) {
+    fn record_link(&mut self, from: &CStr, to: &CStr) {
         if let (Some(from), Some(to)) = (self.relative(from), self.relative(to)) {
             if let Some(file) = self.by_path.get(&from).copied() {
                 self.by_path.insert(to.clone(), file);

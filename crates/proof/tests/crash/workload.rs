@@ -34,7 +34,7 @@ impl Client {
             ..Config::default()
         };
         let service = Service::new(config, Arc::new(SystemClock::default()), store);
-        let server = Arc::new(registry::dispatcher(service.shared()));
+        let server = Arc::new(registry::dispatcher(service.into_shared()));
         let conn = server.connect("127.0.0.1:1");
         Client {
             server,

@@ -239,7 +239,7 @@ impl Lists {
     }
 
     /// Sometimes adds a read concern after a time that the client has seen.
-    fn after(&mut self, mut command: Json) -> Json {
+    fn add_read_concern(&mut self, mut command: Json) -> Json {
         let seen = match self.random.below(4) {
             3 => self.shared.lock().expect("nobody panics with it").clone(),
             0 => self.seen[0].clone(),
@@ -255,7 +255,7 @@ impl Lists {
 
     fn read_one(&mut self) {
         let find = json!({ "find": "lists", "filter": { "_id": self.key() } });
-        let command = self.after(find);
+        let command = self.add_read_concern(find);
         let reply = self.client.in_session(command);
         if !self.succeeds(&reply, false) {
             return;
@@ -278,7 +278,7 @@ impl Lists {
             _ => json!({ "aggregate": "lists", "cursor": {}, "pipeline": [
                 { "$match": { "n": { "$gte": 0 } } }, { "$sort": { "_id": 1 } }] }),
         };
-        let command = self.after(command);
+        let command = self.add_read_concern(command);
         let reply = self.client.in_session(command);
         if !self.succeeds(&reply, false) {
             return;

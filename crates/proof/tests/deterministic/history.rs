@@ -80,7 +80,7 @@ pub(crate) fn resolve(
 pub(crate) fn check(history: &[Action], last: &HashMap<Key, Vec<Value>>) -> Result<(), String> {
     let mut writers = HashMap::new();
     for (n, action) in history.iter().enumerate() {
-        within(action)?;
+        check_transaction(action)?;
         for written in action.appends() {
             if writers.insert(written, n).is_some() {
                 return Err(format!("the history gives {written:?} twice"));
@@ -92,7 +92,7 @@ pub(crate) fn check(history: &[Action], last: &HashMap<Key, Vec<Value>>) -> Resu
 }
 
 /// Checks the reads within a transaction: its reads of a key agree, and end with its own appends.
-fn within(action: &Action) -> Result<(), String> {
+fn check_transaction(action: &Action) -> Result<(), String> {
     let mut own: HashMap<Key, Vec<Value>> = HashMap::new();
     let mut seen: HashMap<Key, &[Value]> = HashMap::new();
     for step in &action.steps {

@@ -90,14 +90,14 @@ impl Holder {
         self.note(id, value, &reply);
     }
 
-    fn one_held(&mut self) -> Option<usize> {
+    fn pick_held(&mut self) -> Option<usize> {
         let n = self.held.len();
         (n > 0).then(|| self.random.below(n))
     }
 
     /// Gives a document another value, or its present one again.
     fn change(&mut self) {
-        let Some(at) = self.one_held() else {
+        let Some(at) = self.pick_held() else {
             return;
         };
         let (old, value) = (self.held[at], self.random.below(UNIQUE));
@@ -114,7 +114,7 @@ impl Holder {
     }
 
     fn delete(&mut self) {
-        let Some(at) = self.one_held() else {
+        let Some(at) = self.pick_held() else {
             return;
         };
         let unique = &mut self.all[self.held.swap_remove(at)];

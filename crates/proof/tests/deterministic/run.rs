@@ -119,16 +119,19 @@ fn play(server: Server, seed: u64, steps: usize) -> Result<[usize; 3], String> {
     stopped.store(true, Ordering::SeqCst);
     workers.iter().for_each(|w| w.thread().unpark());
     schedule::await_ended(last_writer + 3);
-    let mut notes: Vec<Notes> = writers.into_iter().map(joined).collect::<Result<_, _>>()?;
+    let mut notes: Vec<Notes> = writers
+        .into_iter()
+        .map(join_thread)
+        .collect::<Result<_, _>>()?;
     for holder in holders {
-        uniques.extend(joined(holder)?);
+        uniques.extend(join_thread(holder)?);
     }
-    joined(changer)?;
+    join_thread(changer)?;
     others::check(&uniques)?;
-    let events = joined(follower)?;
-    workers.into_iter().try_for_each(joined)?;
+    let events = join_thread(follower)?;
+    workers.into_iter().try_for_each(join_thread)?;
     drop(own);
-    judge(&mut server.opened_again().client(0), &mut notes, &events)
+    judge(&mut server.reopen().client(0), &mut notes, &events)
 }
 
 /// Runs the background workers of a class in turn on one thread of the run.
@@ -145,7 +148,7 @@ fn work(
     })
 }
 
-fn joined<T>(thread: std::thread::JoinHandle<std::thread::Result<T>>) -> Result<T, String> {
+fn join_thread<T>(thread: std::thread::JoinHandle<std::thread::Result<T>>) -> Result<T, String> {
     let result = thread.join().and_then(|result| result);
     result.map_err(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);

@@ -130,7 +130,7 @@ impl Drop for ScheduleGuard {
 
 type ScheduleLock = MutexGuard<'static, Option<Schedule>>;
 
-fn locked() -> ScheduleLock {
+fn lock_schedule() -> ScheduleLock {
     SCHEDULE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -164,7 +164,7 @@ pub(crate) fn begin(seed: u64) {
         made: Summary::default(),
     };
     schedule.add();
-    let mut here = locked();
+    let mut here = lock_schedule();
     assert!(here.is_none(), "one run at a time");
     *here = Some(schedule);
     MEMBER.set(Some(0));
@@ -176,7 +176,7 @@ pub(crate) fn end() -> Summary {
     let _inside = ScheduleGuard::new();
     MEMBER.set(None);
     RUNS.store(false, Ordering::SeqCst);
-    let schedule = locked().take().expect("a run");
+    let schedule = lock_schedule().take().expect("a run");
     *LAST.lock().unwrap_or_else(PoisonError::into_inner) = schedule.now;
     let ms = (schedule.now - schedule.began).as_millis();
     Summary {
@@ -319,7 +319,7 @@ fn await_turn(mut here: ScheduleLock, me: Member) -> ScheduleLock {
 pub(crate) fn meet() {
     if let Some(me) = member() {
         let _inside = ScheduleGuard::new();
-        drop(change(locked(), me, true));
+        drop(change(lock_schedule(), me, true));
     }
 }
 
@@ -334,7 +334,7 @@ pub(crate) fn allocate() {
         return LEFT.set(left - 1);
     }
     let _inside = ScheduleGuard::new();
-    let mut here = locked();
+    let mut here = lock_schedule();
     let schedule = here.as_mut().expect("a run");
     let every = schedule.allocations;
     match every {
@@ -350,7 +350,7 @@ pub(crate) fn allocate() {
 pub(crate) fn commit() {
     let until = {
         let _inside = ScheduleGuard::new();
-        let mut here = locked();
+        let mut here = lock_schedule();
         let Some(schedule) = here.as_mut() else {
             return;
         };
@@ -374,7 +374,7 @@ pub(crate) fn sleep(until: Option<Duration>) {
 pub(crate) fn give_way() {
     if let Some(me) = member() {
         let _inside = ScheduleGuard::new();
-        let mut here = locked();
+        let mut here = lock_schedule();
         if let Some(schedule) = here.as_mut() {
             schedule.demote();
         }
@@ -388,7 +388,7 @@ pub(crate) fn wait(on: usize, until: Option<Duration>) -> bool {
         return true;
     };
     let _inside = ScheduleGuard::new();
-    let mut here = locked();
+    let mut here = lock_schedule();
     let schedule = here.as_mut().expect("a run");
     schedule.made.waits += 1;
     let order = schedule.made.waits;
@@ -405,7 +405,7 @@ pub(crate) fn wake(on: usize, n: usize) -> usize {
         return 0;
     }
     let _inside = ScheduleGuard::new();
-    let mut here = locked();
+    let mut here = lock_schedule();
     let Some(schedule) = here.as_mut() else {
         return 0;
     };
@@ -417,7 +417,7 @@ pub(crate) fn wake(on: usize, n: usize) -> usize {
 pub(crate) fn now() -> Option<Duration> {
     member()?;
     let _inside = ScheduleGuard::new();
-    let mut here = locked();
+    let mut here = lock_schedule();
     let schedule = here.as_mut()?;
     schedule.now += Duration::from_micros(1);
     Some(schedule.now)
@@ -427,7 +427,7 @@ pub(crate) fn now() -> Option<Duration> {
 pub(crate) fn elapsed() -> Option<Duration> {
     let now = now()?;
     let _inside = ScheduleGuard::new();
-    let began = locked().as_ref().map(|s| s.began);
+    let began = lock_schedule().as_ref().map(|s| s.began);
     began.map(|began| now - began)
 }
 
@@ -437,7 +437,7 @@ pub(crate) fn fill(bytes: &mut [u8]) -> bool {
         return false;
     }
     let _inside = ScheduleGuard::new();
-    if let Some(schedule) = locked().as_mut() {
+    if let Some(schedule) = lock_schedule().as_mut() {
         bytes.fill_with(|| schedule.random.next_u64() as u8);
     }
     true
@@ -448,16 +448,16 @@ pub(crate) fn spawn<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::thread::JoinHandle<std::thread::Result<T>> {
     let _inside = ScheduleGuard::new();
-    let me = locked().as_mut().expect("a run").add();
+    let me = lock_schedule().as_mut().expect("a run").add();
     std::thread::spawn(move || {
         let inside = ScheduleGuard::new();
         MEMBER.set(Some(me));
-        drop(await_turn(locked(), me));
+        drop(await_turn(lock_schedule(), me));
         drop(inside);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         let _inside = ScheduleGuard::new();
         MEMBER.set(None);
-        let mut here = locked();
+        let mut here = lock_schedule();
         let schedule = here.as_mut().expect("a run");
         schedule.threads[me].state = State::Ended;
         schedule.wake(OTHERS, 1);
@@ -474,7 +474,7 @@ pub(crate) fn await_ended(last: Member) {
     };
     loop {
         let inside = ScheduleGuard::new();
-        if locked().as_ref().is_none_or(ended) {
+        if lock_schedule().as_ref().is_none_or(ended) {
             return;
         }
         drop(inside);

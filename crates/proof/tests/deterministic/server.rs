@@ -20,12 +20,16 @@ use store::Store;
 struct SchedulingObserver;
 
 impl Observer for SchedulingObserver {
-    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+    fn before_call(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         meet(call);
         Ok(())
     }
 
-    fn after(&self, call: &Call<'_>, _: Result<CommitPos, &StorageError>) -> storage::Result<()> {
+    fn after_call(
+        &self,
+        call: &Call<'_>,
+        _: Result<CommitPos, &StorageError>,
+    ) -> storage::Result<()> {
         meet(call);
         Ok(())
     }
@@ -79,7 +83,7 @@ impl Server {
     }
 
     /// The same data and log, without the server's state in memory.
-    pub(crate) fn opened_again(self) -> Server {
+    pub(crate) fn reopen(self) -> Server {
         let Server { engine, log, .. } = self;
         Server::over(engine, log)
     }
@@ -91,7 +95,7 @@ impl Server {
         let service = Service::new(Config::default(), clock(), Arc::new(store));
         Server {
             engine,
-            dispatcher: Arc::new(registry::dispatcher(service.shared())),
+            dispatcher: Arc::new(registry::dispatcher(service.into_shared())),
             log,
         }
     }

@@ -35,7 +35,7 @@ fn engines_plans_and_threads_agree() {
     for seed in first..first + rounds {
         let scenario = Generator::of(seed).scenario();
         if let Err(wrong) = scenario.run(&mut servers, &mut asked) {
-            let small = scenario.reduced(&mut servers);
+            let small = scenario.reduce(&mut servers);
             let again = small.run(&mut servers, &mut BTreeMap::new());
             panic!(
                 "QUARRY_SEED={seed}: {wrong}\nmade smaller:\n{small}\n{}",
@@ -62,6 +62,6 @@ fn a_disagreement_is_found_and_made_smaller() {
     let scenario = Scenario::with_a_difference(Generator::of(5).scenario());
     let wrong = scenario.run(&mut servers, &mut BTreeMap::new());
     assert!(wrong.is_err());
-    let small = scenario.reduced(&mut servers);
+    let small = scenario.reduce(&mut servers);
     assert!(small.len() <= 2, "{small}");
 }

@@ -92,7 +92,11 @@ impl Side {
         let keys: Vec<Vec<u8>> = ids.iter().map(|id| key(&c, *id)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
         c.writer(own())
-            .modify_many(&keys, &mut |_, old| Ok(changed(old, new)), &mut |_, _| {})
+            .modify_many(
+                &keys,
+                &mut |_, old| Ok(change_pad(old, new)),
+                &mut |_, _| {},
+            )
             .unwrap();
     }
 
@@ -105,7 +109,7 @@ impl Side {
             writer
                 .modify_in(
                     &[&key(&c, id)],
-                    &mut |_, old| Ok(changed(old, pad)),
+                    &mut |_, old| Ok(change_pad(old, pad)),
                     &mut |_, _| {},
                     &t,
                 )
@@ -195,7 +199,7 @@ fn key(c: &Arc<Collection>, id: i32) -> Vec<u8> {
     key
 }
 
-fn changed(old: Doc<'_>, pad: Option<&str>) -> Change {
+fn change_pad(old: Doc<'_>, pad: Option<&str>) -> Change {
     match pad {
         Some(pad) => {
             let new = doc! { "_id": old.field("_id"), "pad": pad };

@@ -249,7 +249,7 @@ impl Scenario {
     }
 
     /// The scenario without everything that can be removed.
-    pub(crate) fn reduced(&self, servers: &mut Servers) -> Scenario {
+    pub(crate) fn reduce(&self, servers: &mut Servers) -> Scenario {
         let mut small = self.clone();
         let parts: [fn(&mut Scenario) -> &mut Vec<Json>; 6] = [
             |s| &mut s.questions,

@@ -65,7 +65,7 @@ impl Server {
             ..Config::default()
         };
         let service = Service::new(config, clock(), Arc::new(store));
-        let server = Arc::new(commands::registry::dispatcher(service.shared()));
+        let server = Arc::new(commands::registry::dispatcher(service.into_shared()));
         let conn = server.connect("127.0.0.1:1");
         Server { name, server, conn }
     }

@@ -71,7 +71,7 @@ fn messages() {
         }
         scratch.clear();
         scratch.shrink_to(1 << 16);
-        let (outcome, held) = peak::during(|| {
+        let (outcome, held) = peak::measure_peak(|| {
             let decoded = decode(&frame, &options, &mut scratch);
             if let Ok(request) = &decoded {
                 let whole = |s: &wire::Sequence<'_>| s.iter().count() == s.count;
@@ -121,7 +121,7 @@ fn bson() {
             let len = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
             bytes[..4].copy_from_slice(&len.to_le_bytes());
         }
-        let (outcome, held) = peak::during(|| {
+        let (outcome, held) = peak::measure_peak(|| {
             let read = model::validate(&bytes);
             if let Ok(d) = read {
                 let copy = DocBuf::build(|w| {
@@ -170,7 +170,7 @@ fn extended_json() {
     };
     let tried = fuzz.run(|bytes| {
         let text = String::from_utf8_lossy(bytes);
-        let (outcome, held) = peak::during(|| {
+        let (outcome, held) = peak::measure_peak(|| {
             let read = extjson::parse_document(&text);
             if let Ok(d) = &read {
                 assert!(

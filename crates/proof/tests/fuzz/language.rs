@@ -38,7 +38,7 @@ fn run(
         let Some(d) = tree::document(json) else {
             return Outcome::Refused(0);
         };
-        let (outcome, held) = peak::during(|| check(&d));
+        let (outcome, held) = peak::measure_peak(|| check(&d));
         let most = d.doc().as_bytes().len() * 1000 + (40 << 20);
         assert!(
             held <= most,
@@ -49,7 +49,7 @@ fn run(
     })
 }
 
-fn well_formed(d: model::Doc<'_>) {
+fn check_well_formed(d: model::Doc<'_>) {
     assert!(model::validate(d.as_bytes()).is_ok(), "{d:?}");
 }
 
@@ -92,7 +92,7 @@ fn updates() {
                     position: Some(0),
                 };
                 if let Ok(UpdateResult::Changed(new)) = update.apply(d.doc(), &cx) {
-                    well_formed(new);
+                    check_well_formed(new);
                 }
             }
         }
@@ -130,7 +130,7 @@ fn projections_and_expressions() {
             let at = Cx::new(&arena, Value::Document(d.doc()), &env);
             for shape in shapes.iter().flatten() {
                 if let Ok(out) = shape.apply_at(&at, d.doc(), None) {
-                    well_formed(out);
+                    check_well_formed(out);
                 }
             }
             if let Ok(e) = &parsed {

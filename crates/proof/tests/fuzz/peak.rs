@@ -15,7 +15,7 @@ fn add(bytes: isize) {
 }
 
 /// The result of a closure, and the peak of additional bytes that its thread held.
-pub(crate) fn during<T>(run: impl FnOnce() -> T) -> (T, usize) {
+pub(crate) fn measure_peak<T>(run: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.get();
     MOST.set(before);
     let made = run();

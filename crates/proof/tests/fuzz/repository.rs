@@ -22,7 +22,7 @@ fn files(folder: &Path, below: &Path, out: &mut Files) {
     }
 }
 
-fn all(folder: &Path) -> Files {
+fn read_files(folder: &Path) -> Files {
     let mut out = Files::new();
     files(folder, folder, &mut out);
     out
@@ -60,7 +60,7 @@ fn make(root: &Path) -> (Files, Files) {
             .add_segment(at(i), at(i + 1), &[i as u8; 200])
             .expect("a segment");
     }
-    (all(&to), all(&data))
+    (read_files(&to), read_files(&data))
 }
 
 fn use_it(at: &Path, target: &Path) -> backup::Result<usize> {
@@ -124,7 +124,7 @@ fn repositories() {
         let used = use_it(&at, &target);
         if used.is_ok() {
             assert_eq!(
-                all(&target),
+                read_files(&target),
                 data,
                 "what was restored is what was backed up"
             );

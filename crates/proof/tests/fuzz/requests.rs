@@ -21,7 +21,7 @@ fn server() -> Arc<Dispatcher> {
         Arc::new(store),
     );
     service.state.load(&service.store).expect("the settings");
-    Arc::new(commands::registry::dispatcher(service.shared()))
+    Arc::new(commands::registry::dispatcher(service.into_shared()))
 }
 
 const FIRST: &[&str] = &[

@@ -79,7 +79,7 @@ fn configurations() {
     let path = args.config.clone().unwrap_or_default();
     let tried = fuzz.run(|text| {
         std::fs::write(&path, text).unwrap();
-        let (read, held) = peak::during(|| Settings::of(&args));
+        let (read, held) = peak::measure_peak(|| Settings::of(&args));
         assert!(
             held <= HELD_MAX + text.len() * 1000,
             "{held} bytes for {}",
@@ -133,12 +133,12 @@ fn settings_of(words: &[Vec<u8>], dir: &Path) -> Option<Result<Settings, String>
         .try_get_matches_from(line.words.iter().skip(1))
         .ok()?;
     let mut args = ServeArgs::from_arg_matches(&matches).ok()?;
-    args.config = args.config.take().map(|name| in_folder(&name, dir));
+    args.config = args.config.take().map(|name| move_into(&name, dir));
     args.given = OptionFields::of(&serve, &matches);
     Some(Settings::of(&args))
 }
 
-fn in_folder(name: &Path, dir: &Path) -> PathBuf {
+fn move_into(name: &Path, dir: &Path) -> PathBuf {
     name.file_name()
         .map_or_else(|| dir.to_owned(), |name| dir.join(name))
 }
@@ -162,7 +162,7 @@ fn command_lines() {
     };
     let dir = tempfile::tempdir().unwrap();
     let tried = fuzz.run(|words| {
-        let (read, held) = peak::during(|| settings_of(words, dir.path()));
+        let (read, held) = peak::measure_peak(|| settings_of(words, dir.path()));
         assert!(held <= HELD_MAX, "{held} bytes for {words:?}");
         match read {
             None => Outcome::Refused(0),

@@ -55,12 +55,12 @@ fn odd(random: &mut Random) -> Json {
         30 => json!({ "$code": "function() { return this }", "$scope": { "a": 1 } }),
         31 => json!({ "$oid": "ffffffffffffffffffffffff" }),
         32 => json!("a".repeat(1 << random.below(11))),
-        _ => nested(1 + random.below(240)),
+        _ => nest_value(1 + random.below(240)),
     }
 }
 
 /// Deep nesting of arrays or documents.
-fn nested(depth: usize) -> Json {
+fn nest_value(depth: usize) -> Json {
     (0..depth).fold(json!(1), |inner, i| match i % 3 {
         0 => json!([inner]),
         1 => json!({ "a": inner }),

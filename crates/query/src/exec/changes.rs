@@ -43,7 +43,7 @@ impl ChangeProgress {
     }
 
     /// The event after which the stream was asked to resume.
-    pub fn behind(&self) -> Option<ResumeToken> {
+    pub fn resume_token(&self) -> Option<ResumeToken> {
         self.behind
     }
 
@@ -71,6 +71,6 @@ impl ChangeProgress {
 
     /// The token with which a stream resumes from here.
     pub fn place(&self) -> ResumeToken {
-        ResumeToken::before(Timestamp::from_u64(self.state.lock().next))
+        ResumeToken::before_time(Timestamp::from_u64(self.state.lock().next))
     }
 }

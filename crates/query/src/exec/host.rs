@@ -202,7 +202,7 @@ pub trait Fold: Send + Sync {
     ///
     /// # Errors
     /// The stage's own.
-    fn over_documents(
+    fn fold_documents(
         self: Arc<Self>,
         docs: Box<dyn BatchStream>,
         exec: &ExecContext<'_>,

@@ -28,7 +28,7 @@ pub use request::{
     ResolvedNamespace, WhenNotMatched,
 };
 pub use resume_token::ResumeToken;
-pub(crate) use rows::{Run, SortBuffer, memory_exceeded};
+pub(crate) use rows::{Run, SortBuffer, memory_error};
 pub(crate) use sort::sort_all;
 pub use sort_pattern::{SortBy, SortPart, SortPattern};
 pub(crate) use spill::SpillFile;

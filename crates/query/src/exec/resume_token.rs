@@ -27,7 +27,7 @@ pub struct ResumeToken {
 
 impl ResumeToken {
     /// The position before all events of a time.
-    pub fn before(time: Timestamp) -> ResumeToken {
+    pub fn before_time(time: Timestamp) -> ResumeToken {
         ResumeToken {
             time: time.as_u64(),
             event: false,
@@ -125,7 +125,7 @@ mod tests {
     fn tokens_order_as_their_text() {
         let mut tokens = Vec::new();
         for time in [1, 0x1_0000_0000, u64::MAX] {
-            tokens.push(ResumeToken::before(Timestamp::from_u64(time)));
+            tokens.push(ResumeToken::before_time(Timestamp::from_u64(time)));
             for (operation, invalidates, fragment) in
                 [(0, false, 0), (0, false, 2), (0, true, 0), (3, false, 0)]
             {

@@ -13,7 +13,7 @@ use std::io::{BufReader, BufWriter, Read, Write};
 use store::format::keys;
 
 /// Error 292: a stage exceeds its memory and may not spill.
-pub(crate) fn memory_exceeded(stage: &str, budget: usize) -> MongoError {
+pub(crate) fn memory_error(stage: &str, budget: usize) -> MongoError {
     MongoError::new(
         292,
         format!(
@@ -24,7 +24,7 @@ pub(crate) fn memory_exceeded(stage: &str, budget: usize) -> MongoError {
 }
 
 /// An input or output failure on a temporary file.
-pub(crate) fn spill_failed(e: std::io::Error) -> MongoError {
+pub(crate) fn spill_error(e: std::io::Error) -> MongoError {
     MongoError::new(
         code::FILE_STREAM_FAILED,
         format!("temporary file of a spilling stage: {e}"),
@@ -306,13 +306,11 @@ impl Run {
             head[..4].copy_from_slice(&row.key_len.to_le_bytes());
             head[4..8].copy_from_slice(&row.doc_len.to_le_bytes());
             head[8..].copy_from_slice(&row.meta_len.to_le_bytes());
-            file.write_all(&head).map_err(spill_failed)?;
-            file.write_all(rows.all(*row)).map_err(spill_failed)?;
+            file.write_all(&head).map_err(spill_error)?;
+            file.write_all(rows.all(*row)).map_err(spill_error)?;
             self.spilled_bytes += (head.len() + row.len()) as u64;
         }
-        let file = file
-            .into_inner()
-            .map_err(|e| spill_failed(e.into_error()))?;
+        let file = file.into_inner().map_err(|e| spill_error(e.into_error()))?;
         let file = BufReader::with_capacity(256 * 1024, file);
         let mut run = SpilledRun {
             file,
@@ -392,7 +390,7 @@ impl Run {
     }
 
     /// Of equal rows, that of the earlier source comes first, so the sort is stable.
-    fn before(&self, a: usize, b: usize) -> bool {
+    fn is_before(&self, a: usize, b: usize) -> bool {
         self.head(a).cmp(&self.head(b)).then(a.cmp(&b)) == Ordering::Less
     }
 
@@ -401,7 +399,7 @@ impl Run {
             let mut least = at;
             for child in [2 * at + 1, 2 * at + 2] {
                 if let (Some(c), Some(l)) = (self.heap.get(child), self.heap.get(least))
-                    && self.before(*c, *l)
+                    && self.is_before(*c, *l)
                 {
                     least = child;
                 }
@@ -453,14 +451,14 @@ impl SpilledRun {
                 self.ended = true;
                 return Ok(());
             }
-            Err(e) => return Err(spill_failed(e)),
+            Err(e) => return Err(spill_error(e)),
         }
         let at = |i: usize| {
             u32::from_le_bytes([lens[i], lens[i + 1], lens[i + 2], lens[i + 3]]) as usize
         };
         (self.key_len, self.doc_len) = (at(0), at(4));
         self.head.resize(self.key_len + self.doc_len + at(8), 0);
-        self.file.read_exact(&mut self.head).map_err(spill_failed)
+        self.file.read_exact(&mut self.head).map_err(spill_error)
     }
 }
 

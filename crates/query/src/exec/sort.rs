@@ -4,7 +4,7 @@
 use super::ahead::drain_ahead;
 use super::batch::DocBatch;
 use super::host::{BatchStream, ExecContext};
-use super::rows::{Run, SortBuffer, memory_exceeded};
+use super::rows::{Run, SortBuffer, memory_error};
 use super::sort_pattern::SortPattern;
 use model::Result;
 
@@ -44,7 +44,7 @@ pub(crate) fn sort_all(
                 }
                 if rows.len_bytes() > budget / 2 {
                     if !exec.allow_disk_use {
-                        return Err(memory_exceeded("$sort", budget));
+                        return Err(memory_error("$sort", budget));
                     }
                     rows.sort();
                     run.spill(rows, exec)?;

@@ -254,8 +254,8 @@ fn parse_part(name: &str, v: Value<'_>) -> Result<SortPart> {
         );
     };
     let direction = match number {
-        Number::Decimal(d) => rounded(&d),
-        other => truncated(other.to_f64()),
+        Number::Decimal(d) => round_decimal(&d),
+        other => truncate_number(other.to_f64()),
     };
     let ascending = match direction {
         Some(1) => true,
@@ -271,12 +271,12 @@ fn parse_part(name: &str, v: Value<'_>) -> Result<SortPart> {
     })
 }
 
-fn truncated(n: f64) -> Option<i32> {
+fn truncate_number(n: f64) -> Option<i32> {
     (n.is_finite() && n.abs() < 1e9).then_some(n as i32)
 }
 
 /// Decimals are rounded half to even instead.
-fn rounded(d: &model::Decimal128) -> Option<i32> {
+fn round_decimal(d: &model::Decimal128) -> Option<i32> {
     let n = d.to_f64();
     (n.is_finite() && n.abs() < 1e9).then(|| n.round_ties_even() as i32)
 }

@@ -2,7 +2,7 @@
 
 use super::batch::DocBatch;
 use super::host::{BatchStream, ExecContext};
-use super::rows::spill_failed;
+use super::rows::spill_error;
 use cipher::Scratch;
 use model::{Doc, Result};
 use std::io::{BufReader, BufWriter, Read, Write};
@@ -27,7 +27,7 @@ impl Spool {
     ) -> Result<()> {
         if let Some(file) = &mut self.file {
             self.spilled += 1;
-            return file.write_all(doc.as_bytes()).map_err(spill_failed);
+            return file.write_all(doc.as_bytes()).map_err(spill_error);
         }
         if self.memory_bytes > exec.host.memory_limit_bytes() {
             self.file = Some(BufWriter::new(exec.host.spill_file()?));
@@ -47,7 +47,7 @@ impl Spool {
     pub(crate) fn finish(self) -> Result<FinishedSpool> {
         let file = self
             .file
-            .map(|f| f.into_inner().map_err(|e| spill_failed(e.into_error())))
+            .map(|f| f.into_inner().map_err(|e| spill_error(e.into_error())))
             .transpose()?;
         Ok(FinishedSpool(Arc::new(SpoolState {
             batches: self.batches,
@@ -123,14 +123,14 @@ impl BatchStream for SpoolStream {
         }
         while self.left > 0 && !out.is_full() {
             let mut len = [0u8; 4];
-            self.file.read_exact(&mut len).map_err(spill_failed)?;
+            self.file.read_exact(&mut len).map_err(spill_error)?;
             self.buf.clear();
             self.buf.extend_from_slice(&len);
             self.buf
                 .resize((u32::from_le_bytes(len) as usize).max(4), 0);
             self.file
                 .read_exact(self.buf.get_mut(4..).unwrap_or_default())
-                .map_err(spill_failed)?;
+                .map_err(spill_error)?;
             out.push(Doc::new(&self.buf).unwrap_or(Doc::EMPTY));
             self.left -= 1;
         }

@@ -77,7 +77,7 @@ impl ExplainedQuery<'_> {
     }
 
     fn write_stats(&self, w: &mut DocWriter<'_>, ms: u64, all: bool) {
-        let (shown, examined) = (self.describe_plan(), self.root.examined());
+        let (shown, examined) = (self.describe_plan(), self.root.read_totals());
         w.put("executionSuccess", true)
             .put("nReturned", count(shown.stats.returned));
         w.put("executionTimeMillis", count(ms));

@@ -144,7 +144,7 @@ impl ColumnRead {
                     if self.from > segment.head.low {
                         open.skip_to(&self.from);
                     }
-                    self.counts.opened(&open);
+                    self.counts.count_opened(&open);
                     return Ok(OpenPart::Segment(Box::new(OpenColumns {
                         segment: open,
                         assembly: self.assembly(&segment.head),
@@ -290,7 +290,7 @@ impl Consumer for BatchBuilder<'_> {
         let Some((Some(shapes), columns)) = from.split_last() else {
             return Ok(true);
         };
-        for row in self.matches.among(columns, rows.clone())? {
+        for row in self.matches.find_matches(columns, rows.clone())? {
             let row = rows.start + *row as usize;
             let assembly = &mut *self.assembly;
             self.out
@@ -341,7 +341,7 @@ impl Operator for ColumnRead {
         self.counts.show(&self.lens, filter, self.returned)
     }
 
-    fn examined(&self) -> ReadTotals {
+    fn read_totals(&self) -> ReadTotals {
         ReadTotals {
             keys: 0,
             docs: self.counts.documents(),

@@ -194,11 +194,11 @@ impl Count {
             }
         }
         self.ended = true;
-        Ok(self.counted())
+        Ok(self.match_count())
     }
 
     /// The matches after the skipped ones.
-    fn counted(&self) -> u64 {
+    fn match_count(&self) -> u64 {
         self.met.saturating_sub(self.skip)
     }
 }
@@ -252,7 +252,7 @@ impl Consumer for RowCount<'_> {
         Ok(self.met < self.most)
     }
     fn take_rows(&mut self, from: &[Option<Column>], rows: Range<usize>) -> Result<bool> {
-        self.met += self.matches.among(from, rows)?.len() as u64;
+        self.met += self.matches.find_matches(from, rows)?.len() as u64;
         Ok(self.met < self.most)
     }
     fn settle(&mut self) -> Result<bool> {
@@ -279,7 +279,7 @@ impl Operator for Count {
     }
 
     fn show(&self) -> PlanNode {
-        let counted = model::doc! { "nCounted": count(self.counted()),
+        let counted = model::doc! { "nCounted": count(self.match_count()),
         "nSkipped": count(self.skip.min(self.met)) };
         let below = match &self.source {
             Source::Nothing(nothing) => nothing.show(),
@@ -303,11 +303,11 @@ impl Operator for Count {
         }
     }
 
-    fn examined(&self) -> ReadTotals {
+    fn read_totals(&self) -> ReadTotals {
         match &self.source {
             Source::Nothing(_) | Source::Counter(..) => ReadTotals::default(),
-            Source::Entries(read) | Source::Documents(read) => read.examined(),
-            Source::Columns(columns) => columns.examined(),
+            Source::Entries(read) | Source::Documents(read) => read.read_totals(),
+            Source::Columns(columns) => columns.read_totals(),
         }
     }
 }

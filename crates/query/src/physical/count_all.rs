@@ -48,7 +48,7 @@ impl Operator for CountAll {
         shown
     }
 
-    fn examined(&self) -> ReadTotals {
-        self.count.examined()
+    fn read_totals(&self) -> ReadTotals {
+        self.count.read_totals()
     }
 }

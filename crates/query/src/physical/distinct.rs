@@ -61,7 +61,7 @@ impl Consumer for RowValues<'_> {
     }
 
     fn take_rows(&mut self, from: &[Option<Column>], rows: Range<usize>) -> Result<bool> {
-        let found = self.matches.among(from, rows.clone())?;
+        let found = self.matches.find_matches(from, rows.clone())?;
         self.met += found.len() as u64;
         if let Some(Some(column)) = from.first() {
             for row in found {
@@ -193,7 +193,7 @@ impl Distinct {
 
     /// The values, sorted.
     pub fn values(&mut self, env: &Env) -> &[OwnedValue] {
-        self.values.sorted(env.collate())
+        self.values.sort(env.collate())
     }
 }
 
@@ -234,12 +234,12 @@ impl Operator for Distinct {
         PlanNode::over(below, "PROJECTION_COVERED", own, returned, ended)
     }
 
-    fn examined(&self) -> ReadTotals {
+    fn read_totals(&self) -> ReadTotals {
         match &self.source {
             Source::Nothing(_) => ReadTotals::default(),
-            Source::Loose(scan) => scan.examined(),
-            Source::Documents(read) => read.examined(),
-            Source::Columns(columns) => columns.examined(),
+            Source::Loose(scan) => scan.read_totals(),
+            Source::Documents(read) => read.read_totals(),
+            Source::Columns(columns) => columns.read_totals(),
         }
     }
 }

@@ -54,7 +54,7 @@ impl DistinctValues {
     }
 
     /// The values, sorted.
-    pub(super) fn sorted(&mut self, collate: Option<&dyn Collate>) -> &[OwnedValue] {
+    pub(super) fn sort(&mut self, collate: Option<&dyn Collate>) -> &[OwnedValue] {
         self.list
             .sort_by(|a, b| model::compare_with(&a.get(), &b.get(), collate));
         &self.list

@@ -124,7 +124,7 @@ impl FoldRead {
         }
         if ended.is_ok() && taken.stopped {
             drop(taken);
-            return self.over_documents(exec);
+            return self.fold_documents(exec);
         }
         let docs = taken.docs;
         let folded = taken.takers.into_iter().map(|p| p.folded).collect();
@@ -132,20 +132,20 @@ impl FoldRead {
         let merged = ended.and_then(|()| fold.merge(folded, exec));
         if merged.as_ref().is_ok_and(|m| m.memory_bytes() > budget) {
             drop(merged);
-            return self.over_documents(exec);
+            return self.fold_documents(exec);
         }
         read.count(docs);
         self.docs = docs;
         Arc::clone(fold).finish(merged?)
     }
 
-    fn over_documents(&self, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn fold_documents(&self, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
         let (coll, plan) = (Arc::clone(&self.coll), self.plan.clone());
         let mut read = CollectionRead::new(coll, plan, self.filter.clone(), None);
         if let Some(fields) = &self.fields {
             read = read.with_fields(fields.clone());
         }
-        Arc::clone(&self.fold).over_documents(Box::new(read), exec)
+        Arc::clone(&self.fold).fold_documents(Box::new(read), exec)
     }
 }
 
@@ -174,7 +174,7 @@ impl Operator for FoldRead {
         }
     }
 
-    fn examined(&self) -> ReadTotals {
+    fn read_totals(&self) -> ReadTotals {
         ReadTotals {
             keys: 0,
             docs: self.docs,

@@ -66,7 +66,7 @@ impl<I: Operator> Operator for Limit<I> {
         PlanNode::over(self.input.show(), "LIMIT", own, returned, self.ended)
     }
 
-    fn examined(&self) -> ReadTotals {
-        self.input.examined()
+    fn read_totals(&self) -> ReadTotals {
+        self.input.read_totals()
     }
 }

@@ -286,7 +286,7 @@ impl Operator for LooseScan {
         shown::distinct_scan(&self.plan, &self.counts())
     }
 
-    fn examined(&self) -> ReadTotals {
+    fn read_totals(&self) -> ReadTotals {
         ReadTotals {
             keys: self.counts().keys,
             docs: self.docs,

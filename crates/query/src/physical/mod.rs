@@ -47,7 +47,7 @@ pub(crate) use loose::LooseScan;
 pub(crate) use narrow::FieldProjection;
 pub(crate) use nothing::EmptyScan;
 pub use open::{ReadOptions, open_read};
-pub(crate) use open::{all_counted, first_of_groups};
+pub(crate) use open::{count_by_counter, first_of_groups};
 pub use operator::{Operator, run_to_end};
 pub use project::ProjectionSpec;
 pub(crate) use project::{Project, Shape};

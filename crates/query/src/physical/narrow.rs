@@ -62,7 +62,7 @@ impl Operator for FieldProjection {
         PlanNode::over(below, stage, own, self.returned, self.ended)
     }
 
-    fn examined(&self) -> ReadTotals {
-        self.input.examined()
+    fn read_totals(&self) -> ReadTotals {
+        self.input.read_totals()
     }
 }

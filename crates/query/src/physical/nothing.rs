@@ -32,7 +32,7 @@ impl Operator for EmptyScan {
         }
     }
 
-    fn examined(&self) -> ReadTotals {
+    fn read_totals(&self) -> ReadTotals {
         ReadTotals::default()
     }
 }

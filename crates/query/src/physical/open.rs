@@ -79,7 +79,7 @@ pub(crate) fn first_of_groups(
 }
 
 /// The output of a stage over the number of all documents, if the collection's counter gives that.
-pub(crate) fn all_counted(
+pub(crate) fn count_by_counter(
     coll: &Arc<Collection>,
     request: &PlanRequest<'_>,
     stage: &CountOutput,
@@ -113,7 +113,7 @@ pub fn open_read(
 ) -> Result<OpenRead> {
     let request = PlanRequest::of(read, options);
     if let Some(stage) = read.number.filter(|_| !read.row_metadata)
-        && let Some(all) = all_counted(&coll, &request, stage)
+        && let Some(all) = count_by_counter(&coll, &request, stage)
     {
         return Ok(OpenRead {
             folded: true,

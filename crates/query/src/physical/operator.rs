@@ -15,7 +15,7 @@ pub trait Operator: BatchStream {
     fn show(&self) -> PlanNode;
 
     /// Index entries and documents that the reads below have examined.
-    fn examined(&self) -> ReadTotals;
+    fn read_totals(&self) -> ReadTotals;
 }
 
 /// Runs an operator to its end and drops its output.
@@ -38,7 +38,7 @@ impl<T: Operator + ?Sized> Operator for Box<T> {
     fn show(&self) -> PlanNode {
         (**self).show()
     }
-    fn examined(&self) -> ReadTotals {
-        (**self).examined()
+    fn read_totals(&self) -> ReadTotals {
+        (**self).read_totals()
     }
 }

@@ -103,7 +103,7 @@ impl PartitionedRead<'_> {
                     list: &parts.list,
                     columns: None,
                 };
-                self.together(taken, first, parts, permits, make)
+                self.read_in_parallel(taken, first, parts, permits, make)
             }
             None => {
                 taken.takers.push(first);
@@ -132,7 +132,7 @@ impl PartitionedRead<'_> {
             list: columns.parts(),
             columns: Some(columns),
         };
-        self.together(taken, make(), parts, permits, make)
+        self.read_in_parallel(taken, make(), parts, permits, make)
     }
 
     /// Adds the examined documents to the operation's counters; must be called once, after the
@@ -162,11 +162,11 @@ impl PartitionedRead<'_> {
             _ => None,
         };
         let view = &self.plan.view;
-        let parts = self.coll.in_parts(view, position, upper, PARTS)?;
+        let parts = self.coll.split_parts(view, position, upper, PARTS)?;
         Ok(parts.map(|parts| (parts, permits)))
     }
 
-    fn together<T: Consumer>(
+    fn read_in_parallel<T: Consumer>(
         &self,
         taken: &mut PartitionedResult<T>,
         first: T,
@@ -199,7 +199,7 @@ impl PartitionedRead<'_> {
             let mut all = vec![shared.work(0, first)];
             all.extend(helpers.into_iter().map(|h| {
                 h.join().unwrap_or_else(|_| {
-                    ThreadResult::failed(MongoError::internal(
+                    ThreadResult::of_error(MongoError::internal(
                         "a part of a read ended unexpectedly",
                     ))
                 })
@@ -265,7 +265,7 @@ struct ThreadResult<T> {
 }
 
 impl<T> ThreadResult<T> {
-    fn failed(e: MongoError) -> ThreadResult<T> {
+    fn of_error(e: MongoError) -> ThreadResult<T> {
         ThreadResult {
             takers: Vec::new(),
             docs: 0,

@@ -130,7 +130,7 @@ impl<I: Operator> Operator for Project<I> {
         PlanNode::over(below, stage, own, self.returned, self.ended)
     }
 
-    fn examined(&self) -> ReadTotals {
-        self.input.examined()
+    fn read_totals(&self) -> ReadTotals {
+        self.input.read_totals()
     }
 }

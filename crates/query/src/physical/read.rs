@@ -274,7 +274,7 @@ impl Operator for CollectionRead {
         )
     }
 
-    fn examined(&self) -> ReadTotals {
+    fn read_totals(&self) -> ReadTotals {
         let counts = self.counts();
         ReadTotals {
             keys: counts.keys,

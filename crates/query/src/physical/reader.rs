@@ -62,7 +62,7 @@ pub struct Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         if let Some(cached) = self.cached.take() {
-            cached.ran(Run {
+            cached.record_run(Run {
                 keys: self.keys(),
                 docs: self.docs,
                 matched: self.matched,
@@ -134,7 +134,7 @@ impl Reader {
     }
 
     /// Reads one part of a scan without adding to the operation's counters; see
-    /// [`Collection::in_parts`].
+    /// [`Collection::split_parts`].
     pub(super) fn part(
         coll: &Arc<Collection>,
         view: &ReadView,

@@ -83,7 +83,7 @@ impl<'f> RowMatches<'f> {
     ///
     /// # Errors
     /// Those of the filter.
-    pub(super) fn among(
+    pub(super) fn find_matches(
         &mut self,
         columns: &[Option<Column>],
         rows: Range<usize>,

@@ -38,7 +38,7 @@ pub(super) struct SegmentCounts {
 
 impl SegmentCounts {
     /// Counts an opened segment.
-    pub(super) fn opened(&self, segment: &OpenSegment) {
+    pub(super) fn count_opened(&self, segment: &OpenSegment) {
         let counted = match segment.is_skipped {
             true => &self.skipped,
             false => &self.read,
@@ -168,11 +168,11 @@ impl ColumnScan {
             view: self.view(),
             lens: &self.plan.lens,
         };
-        let touched = segments.touched_of(segment);
+        let touched = segments.touched_documents(segment);
         let Some(mut open) = OpenSegment::open(source, segment, touched, false)? else {
             return Ok(None);
         };
-        self.counts.opened(&open);
+        self.counts.count_opened(&open);
         let mut ended = StepOutcome::More;
         while matches!(ended, StepOutcome::More) {
             let mut taken = RowCounts::default();

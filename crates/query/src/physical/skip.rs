@@ -54,7 +54,7 @@ impl<I: Operator> Operator for Skip<I> {
         PlanNode::over(self.input.show(), "SKIP", own, self.returned, self.ended)
     }
 
-    fn examined(&self) -> ReadTotals {
-        self.input.examined()
+    fn read_totals(&self) -> ReadTotals {
+        self.input.read_totals()
     }
 }

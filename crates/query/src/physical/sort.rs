@@ -87,7 +87,7 @@ impl<I: Operator> Operator for Sort<I> {
         shown
     }
 
-    fn examined(&self) -> ReadTotals {
-        self.input.examined()
+    fn read_totals(&self) -> ReadTotals {
+        self.input.read_totals()
     }
 }

@@ -85,7 +85,7 @@ impl WholeColumns {
     }
 
     /// The entries and documents examined.
-    pub(super) fn examined(&self) -> ReadTotals {
+    pub(super) fn read_totals(&self) -> ReadTotals {
         ReadTotals {
             keys: 0,
             docs: self.scan.documents(),

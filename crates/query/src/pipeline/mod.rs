@@ -63,7 +63,7 @@ impl Pipeline {
         options: &ParseOptions,
     ) -> Result<Pipeline> {
         parse::check_shape(spec, options.stages, 0)?;
-        let asked = parse::named(spec, options.stages)?;
+        let asked = parse::parse_names(spec, options.stages)?;
         Pipeline::of_named(cx, &asked, options)
     }
 
@@ -354,7 +354,7 @@ impl Pipeline {
     /// The pipeline as it runs: on a collection, with the stages of views in front. For explain.
     /// # Errors
     /// Those of the views' stages, and of checks that only the server can make.
-    pub fn resolved(&self, exec: &ExecContext<'_>) -> Result<Pipeline> {
+    pub fn resolve(&self, exec: &ExecContext<'_>) -> Result<Pipeline> {
         self.stages.iter().try_for_each(|s| s.check(exec))?;
         Ok(self.below_views(exec)?.0.unwrap_or_else(|| self.clone()))
     }

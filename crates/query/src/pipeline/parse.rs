@@ -19,7 +19,7 @@ pub(super) type NamedStage<'v> = (&'static StageOp, Value<'v>);
 /// # Errors
 /// 14 TypeMismatch for an element that is no object, 40323 for a stage of more or less than one
 /// field, 40324 for an unknown name.
-pub(super) fn named<'v>(spec: Array<'v>, table: StageTable) -> Result<Vec<NamedStage<'v>>> {
+pub(super) fn parse_names<'v>(spec: Array<'v>, table: StageTable) -> Result<Vec<NamedStage<'v>>> {
     spec.iter().map(|item| stage_of(item, table)).collect()
 }
 

@@ -262,7 +262,7 @@ impl CachedPlan {
     }
 
     /// Records the counters of a run.
-    pub(crate) fn ran(&self, run: Run) {
+    pub(crate) fn record_run(&self, run: Run) {
         let works = (run.keys + run.docs).max(1);
         let mut first = self.first.lock();
         if first.is_none() {

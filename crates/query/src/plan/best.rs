@@ -59,7 +59,7 @@ pub(super) fn best(
 }
 
 /// The plans that [`best`] compares: the names of their indexes and their points.
-pub(super) fn compared(
+pub(super) fn list_compared(
     by_id: Option<&Plan>,
     request: &PlanRequest<'_>,
     root: &Node,

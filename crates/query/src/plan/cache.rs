@@ -199,7 +199,7 @@ impl<'r> Lookup<'r> {
     }
 
     /// A plan that was chosen among `rivals`, which are computed only for a new entry.
-    pub(super) fn chosen(
+    pub(super) fn record_choice(
         self,
         plan: Plan,
         request: &PlanRequest<'_>,

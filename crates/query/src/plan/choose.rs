@@ -3,7 +3,7 @@
 //! another costs clearly less (see `cost`).
 
 use super::access::{Access, Plan};
-use super::best::{best, compared, usable};
+use super::best::{best, list_compared, usable};
 use super::bounds;
 use super::cache::Lookup;
 use super::column_choice::plan_columns;
@@ -45,7 +45,7 @@ pub fn plan_read(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     // A `$text` is left to its own planner, which gives the error.
     let root = request.filter.map(|f| f.filter.root());
     let plan = if bounded && text.is_none() {
-        min_max::between(coll, request)?
+        min_max::plan_min_max(coll, request)?
     } else {
         let without_near = || choose(coll, request);
         near::plan(coll, request, root.unwrap_or(&ALL), without_near)?
@@ -108,7 +108,7 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
         return text::plan(coll, request, root, text, &indexes);
     }
     if let Some(allowed) = request.allowed.filter(|_| natural.is_none()) {
-        return among_allowed(coll, request, root, &indexes, allowed);
+        return plan_allowed(coll, request, root, &indexes, allowed);
     }
     match request.hint {
         Some(Hint::Natural { reverse }) => {
@@ -117,7 +117,7 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
                 natural == Some(*reverse),
             ));
         }
-        Some(hint) => return hinted(coll, request, root, hint, &indexes),
+        Some(hint) => return plan_hint(coll, request, root, hint, &indexes),
         None => {}
     }
     if let Some(reverse) = natural {
@@ -204,7 +204,7 @@ impl IndexChoice<'_> {
             && let Some(preferred) = preferred
             && !lookup.as_ref().is_some_and(Lookup::is_settled)
         {
-            let compared = self.by_costs(&costs, lookup.as_ref(), preferred, ids.as_ref())?;
+            let compared = self.compare_costs(&costs, lookup.as_ref(), preferred, ids.as_ref())?;
             if let Some(cheaper) = compared.cheaper {
                 let by_one = matches!(
                     cheaper.access,
@@ -235,13 +235,13 @@ impl IndexChoice<'_> {
     }
 
     fn keep(&self, lookup: Lookup<'_>, plan: Plan, by_id: Option<&Plan>) -> Plan {
-        lookup.chosen(plan, self.request, || {
-            compared(by_id, self.request, self.root, self.indexes)
+        lookup.record_choice(plan, self.request, || {
+            list_compared(by_id, self.request, self.root, self.indexes)
         })
     }
 
     /// Compares the preferred plan with the others by their costs.
-    fn by_costs(
+    fn compare_costs(
         &self,
         costs: &Costs<'_>,
         lookup: Option<&Lookup<'_>>,
@@ -367,7 +367,7 @@ impl IndexChoice<'_> {
 }
 
 /// The best plan over the allowed indexes; if none fits, [`AllowedIndexes::filter`] decides.
-fn among_allowed(
+fn plan_allowed(
     coll: &Collection,
     request: &PlanRequest<'_>,
     root: &Node,
@@ -435,7 +435,7 @@ pub fn alternatives(coll: &Collection, request: &PlanRequest<'_>, taken: &Plan) 
         .collect()
 }
 
-fn hinted(
+fn plan_hint(
     coll: &Collection,
     request: &PlanRequest<'_>,
     root: &Node,

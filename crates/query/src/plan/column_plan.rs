@@ -210,7 +210,7 @@ impl ColumnLens {
             ..ColumnWork::default()
         };
         for segment in &segments.list {
-            let touched = segments.touched_of(segment).len();
+            let touched = segments.touched_documents(segment).len();
             let (_, one) = self.look(&segment.head, touched);
             all.rows += one.rows;
             all.docs += one.docs;

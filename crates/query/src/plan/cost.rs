@@ -74,7 +74,7 @@ struct Cardinality {
 }
 
 impl Entries {
-    fn counted(number: f64) -> Entries {
+    fn of_count(number: f64) -> Entries {
         Entries {
             number,
             counted: true,
@@ -148,7 +148,7 @@ impl<'r> Costs<'r> {
     /// # Errors
     /// Engine failures.
     pub(super) fn cheap(&self, plan: &Plan) -> Result<Option<Estimate>> {
-        Ok(self.counted(plan)?.and_then(|number| {
+        Ok(self.count_plan(plan)?.and_then(|number| {
             let read_cost = number * (ENTRY + FETCHED);
             (read_cost <= CHEAP).then_some(Estimate {
                 read: number,
@@ -183,7 +183,7 @@ impl<'r> Costs<'r> {
         for plan in plans.iter() {
             entries.push(self.entries(plan)?);
         }
-        let matched = self.matched(&entries)?;
+        let matched = self.estimate_matches(&entries)?;
         for (plan, entries) in plans.iter_mut().zip(&entries) {
             plan.estimate = entries.as_ref().map(|e| self.estimate(plan, e, &matched));
         }
@@ -215,7 +215,7 @@ impl<'r> Costs<'r> {
     }
 
     /// Entries or documents within the bounds, if they are few or known; uses no sample.
-    fn counted(&self, plan: &Plan) -> Result<Option<f64>> {
+    fn count_plan(&self, plan: &Plan) -> Result<Option<f64>> {
         Ok(match &plan.access {
             Access::Nothing => Some(0.0),
             Access::Ids { ids, .. } => Some(ids.len() as f64),
@@ -229,7 +229,7 @@ impl<'r> Costs<'r> {
             Access::Union { branches, .. } => {
                 let mut all = 0.0;
                 for branch in branches {
-                    let Some(one) = self.counted(branch)? else {
+                    let Some(one) = self.count_plan(branch)? else {
                         return Ok(None);
                     };
                     all += one;
@@ -262,12 +262,12 @@ impl<'r> Costs<'r> {
 
     /// Entries or documents within the bounds; `None` if that cannot be estimated.
     fn entries(&self, plan: &Plan) -> Result<Option<Entries>> {
-        let counted = |number: f64| Some(Entries::counted(number));
+        let counted = |number: f64| Some(Entries::of_count(number));
         Ok(match &plan.access {
             Access::Nothing => counted(0.0),
             Access::Collection { .. } => Some(Entries {
                 matches: self.matches()?.to_vec(),
-                ..Entries::counted(self.docs)
+                ..Entries::of_count(self.docs)
             }),
             Access::Ids { ids, .. } => counted(ids.len() as f64),
             Access::IdRange {
@@ -284,7 +284,7 @@ impl<'r> Costs<'r> {
                 _ => None,
             },
             Access::Union { branches, .. } => {
-                let mut all = Entries::counted(0.0);
+                let mut all = Entries::of_count(0.0);
                 for branch in branches {
                     let Some(one) = self.entries(branch)? else {
                         return Ok(None);
@@ -307,9 +307,9 @@ impl<'r> Costs<'r> {
         let found = self.count(index, intervals)?;
         let least = found.entries as f64;
         if found.all {
-            return Ok(Entries::counted(least));
+            return Ok(Entries::of_count(least));
         }
-        let (sample, matches) = (self.sampled()?, self.matches()?);
+        let (sample, matches) = (self.sample_documents()?, self.matches()?);
         let mut keys = self.keys.borrow_mut();
         let mut inside: Vec<(Vec<u8>, bool)> = Vec::new();
         let mut documents = 0usize;
@@ -340,7 +340,7 @@ impl<'r> Costs<'r> {
         upper: Option<&[u8]>,
         reverse: bool,
     ) -> Result<Entries> {
-        let (sample, matches) = (self.sampled()?, self.matches()?);
+        let (sample, matches) = (self.sample_documents()?, self.matches()?);
         let mut key = Vec::new();
         let (mut hits, mut in_order) = (0usize, Vec::new());
         for (at, doc) in sample.iter().enumerate() {
@@ -373,7 +373,7 @@ impl<'r> Costs<'r> {
             Some(filter) if can_be_tried(filter) => {
                 let (env, mut arena) = (Env::new(0, 1), Bump::new());
                 let mut matches = Vec::new();
-                for doc in self.sampled()? {
+                for doc in self.sample_documents()? {
                     arena.reset();
                     matches.push(filter.matches(doc.doc(), &arena, &env).unwrap_or(false));
                 }
@@ -386,7 +386,7 @@ impl<'r> Costs<'r> {
 
     /// The estimated number of matching documents: the share of the sample, but no more than are
     /// within the bounds of any plan.
-    fn matched(&self, entries: &[Option<Entries>]) -> Result<Cardinality> {
+    fn estimate_matches(&self, entries: &[Option<Entries>]) -> Result<Cardinality> {
         let all = Cardinality {
             number: self.docs,
             source: EstimateSource::Counted,
@@ -431,7 +431,7 @@ impl<'r> Costs<'r> {
             .columns
             .as_ref()
             .map(|c| c.work().share(read / entries.number.max(1.0)));
-        let read_cost = work.map_or(read * self.each(plan), |work| work.cost);
+        let read_cost = work.map_or(read * self.unit_cost(plan), |work| work.cost);
         Estimate {
             read: work.map_or(read, |work| work.docs),
             read_source: entries.source(),
@@ -449,12 +449,12 @@ impl<'r> Costs<'r> {
     }
 
     /// The cost of one entry or document of a plan.
-    fn each(&self, plan: &Plan) -> f64 {
+    fn unit_cost(&self, plan: &Plan) -> f64 {
         match &plan.access {
             Access::Collection { .. } | Access::IdRange { .. } => SCANNED,
             Access::Index { .. } if self.reads_no_documents(plan) => ENTRY,
             Access::Union { branches, .. } => {
-                let all: f64 = branches.iter().map(|b| self.each(b)).sum();
+                let all: f64 = branches.iter().map(|b| self.unit_cost(b)).sum();
                 all / (branches.len().max(1) as f64)
             }
             Access::Index { .. } => ENTRY + FETCHED,
@@ -484,7 +484,7 @@ impl<'r> Costs<'r> {
     }
 
     /// The documents of the sample; empty without a sample.
-    fn sampled(&self) -> Result<&[DocBuf]> {
+    fn sample_documents(&self) -> Result<&[DocBuf]> {
         Ok(self.sample()?.map(Sample::docs).unwrap_or_default())
     }
 }

@@ -23,7 +23,7 @@ impl Plan {
             return self;
         };
         let names = behind.and_then(|b| columns(filter.filter(|_| !self.complete), b));
-        let wanted = coll.wanted_fields(index, names.as_deref());
+        let wanted = coll.select_fields(index, names.as_deref());
         self.covered = wanted.map(Arc::new);
         self
     }

@@ -14,7 +14,7 @@ const SCANS_MAX: usize = 200;
 
 /// A scan for each combination of points of the leading fields, if each scan then has the wanted
 /// order.
-pub(super) fn by_points(
+pub(super) fn plan_points(
     index: &Arc<Index>,
     multikey: u32,
     fields: &[FieldBounds],

@@ -52,7 +52,7 @@ pub(super) fn of_cells(cells: &Covering, shapes: bool) -> FieldBounds {
 }
 
 /// Whether every matching document has a location in one of the fields, and so an entry.
-pub(super) fn demanded(index: &Index, fields: &[FieldBounds]) -> bool {
+pub(super) fn requires_location(index: &Index, fields: &[FieldBounds]) -> bool {
     let mut both = index.fields().iter().zip(fields);
     both.any(|(f, b)| f.kind == FieldKind::Cells && !b.is_all())
 }

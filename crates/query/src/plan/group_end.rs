@@ -48,7 +48,7 @@ pub(crate) fn group_end_plan(
         let grouped = indexes
             .iter()
             .filter(usable)
-            .filter_map(|i| by(i, &asked, end));
+            .filter_map(|i| plan_by_index(i, &asked, end));
         // Of equal plans, the first.
         let best = grouped.reduce(|best, next| if next.0 > best.0 { next } else { best });
         best.map(|(_, grouped)| grouped)
@@ -74,7 +74,11 @@ fn order_of(sort: &SortPattern, end: &GroupEnd, ascending: bool) -> Option<SortP
 }
 
 /// The plan over one index, with its points.
-fn by(index: &Arc<Index>, request: &PlanRequest<'_>, end: &GroupEnd) -> Option<(u32, GroupedPlan)> {
+fn plan_by_index(
+    index: &Arc<Index>,
+    request: &PlanRequest<'_>,
+    end: &GroupEnd,
+) -> Option<(u32, GroupedPlan)> {
     let is_meant = request.hint.is_none_or(|hint| hint.names(index));
     let is_allowed = request
         .allowed

@@ -224,7 +224,7 @@ pub(super) fn intervals_of(
                     });
                 }
             }
-            return (merged(out), n + 1);
+            return (merge_intervals(out), n + 1);
         }
         let mut next = Vec::with_capacity(prefixes.len() * ranges.len());
         for p in &prefixes {
@@ -257,11 +257,11 @@ fn close(prefixes: Vec<Vec<u8>>) -> Vec<KeyInterval> {
             upper: [&p[..], &[AFTER]].concat(),
         }
     };
-    merged(prefixes.into_iter().map(whole).collect())
+    merge_intervals(prefixes.into_iter().map(whole).collect())
 }
 
 /// Sorted, with overlapping intervals joined.
-fn merged(mut list: Vec<KeyInterval>) -> Vec<KeyInterval> {
+fn merge_intervals(mut list: Vec<KeyInterval>) -> Vec<KeyInterval> {
     list.retain(|i| i.lower < i.upper);
     list.sort_by(|a, b| a.lower.cmp(&b.lower));
     let mut out: Vec<KeyInterval> = Vec::with_capacity(list.len());

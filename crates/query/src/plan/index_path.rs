@@ -2,12 +2,12 @@
 
 use super::access::{Access, Plan};
 use super::bounds::FieldBounds;
-use super::explode::by_points;
+use super::explode::plan_points;
 use super::geo;
 use super::index_bounds::{
     all_exact, collation_fits, field_bounds, intervals, sort_direction, sparse_is_enough,
 };
-use super::partial::implied;
+use super::partial::is_implied;
 use super::request::PlanRequest;
 use super::score;
 use super::wildcard::by_wildcard;
@@ -24,7 +24,7 @@ pub(super) fn by_index(
     forced: bool,
 ) -> Option<(u32, Plan)> {
     let fits = collation_fits(request.collation, index.collation());
-    if index.is_partial() && !forced && !implied(index, request.filter, fits) {
+    if index.is_partial() && !forced && !is_implied(index, request.filter, fits) {
         return None;
     }
     if let Some(part) = index.wildcard() {
@@ -35,7 +35,7 @@ pub(super) fn by_index(
     if index.is_sparse() && !sparse_is_enough(index, &fields, root) && !forced {
         return None;
     }
-    if index.has_cells() && !geo::demanded(index, &fields) && !forced {
+    if index.has_cells() && !geo::requires_location(index, &fields) && !forced {
         return None;
     }
     let equal = fields.iter().take_while(|b| b.is_points()).count();
@@ -50,7 +50,7 @@ pub(super) fn by_index(
         && bits == 0
         && equal > 0
         && !forced
-        && let Some(plan) = by_points(index, bits, &fields, request, root)
+        && let Some(plan) = plan_points(index, bits, &fields, request, root)
     {
         return Some((equal as u32 * score::EQUALITY_FIELD + score::ORDER, plan));
     }

@@ -16,7 +16,7 @@ const BEFORE: u8 = 0x01;
 /// # Errors
 /// 2 BadValue for a hint that names no index, 51174 when it has other fields, 51175 when `min` does
 /// not come before `max`.
-pub(super) fn between(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
+pub(super) fn plan_min_max(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     let (min, max) = (
         request.min.unwrap_or(Doc::EMPTY),
         request.max.unwrap_or(Doc::EMPTY),

@@ -3,7 +3,7 @@
 use super::access::{Access, NearMethod, NearPlan, Plan};
 use super::bounds::FieldBounds;
 use super::index_bounds::{collation_fits, field_bounds};
-use super::partial::implied;
+use super::partial::is_implied;
 use super::request::{Hint, PlanRequest};
 use super::rings::Rings;
 use crate::exec::MatchFilter;
@@ -113,7 +113,7 @@ fn rings(
         let kind = index.key_pattern().field(path.as_str()).as_str()?;
         let on = Surface::of(index.spec(), kind).filter(|_| near.can_use(kind))?;
         let bounds = field_bounds(index, index.multikey_bits(), root, fits);
-        let whole = !index.is_partial() || implied(index, request.filter, fits);
+        let whole = !index.is_partial() || is_implied(index, request.filter, fits);
         // The fields before the location must be fixed, or every ring would read the whole index.
         let fixed = bounds.iter().take(field).all(FieldBounds::is_points);
         (whole && fixed).then(|| Rings::new(index, bounds, field, on, near))

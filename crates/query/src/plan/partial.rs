@@ -7,7 +7,11 @@ use store::Index;
 
 /// Whether every document of the filter is in the index. If the collations differ, conditions on
 /// strings are never implied.
-pub(super) fn implied(index: &Index, filter: Option<&MatchFilter>, collation_fits: bool) -> bool {
+pub(super) fn is_implied(
+    index: &Index,
+    filter: Option<&MatchFilter>,
+    collation_fits: bool,
+) -> bool {
     let Some(partial) = index.spec().field("partialFilterExpression").as_doc() else {
         return true;
     };
@@ -39,7 +43,7 @@ impl Implication<'_> {
                         || has_condition(query, name, v)
                 }
                 _ => each_operator(v).all(|(op, limit)| {
-                    any_condition(query, name, &|have, given| {
+                    requires_condition(query, name, &|have, given| {
                         self.narrower(have, given, op, limit)
                     })
                 }),
@@ -123,17 +127,17 @@ fn each_operator<'a>(v: Value<'a>) -> Box<dyn Iterator<Item = (&'a str, Value<'a
 }
 
 /// Whether the query requires a condition on `field` for which `f` returns true.
-fn any_condition(query: Doc<'_>, field: &str, f: &dyn Fn(&str, Value<'_>) -> bool) -> bool {
+fn requires_condition(query: Doc<'_>, field: &str, f: &dyn Fn(&str, Value<'_>) -> bool) -> bool {
     query.iter().any(|(name, v)| match name {
         "$and" => v.as_array().is_some_and(|l| {
             l.iter()
-                .any(|q| q.as_doc().is_some_and(|q| any_condition(q, field, f)))
+                .any(|q| q.as_doc().is_some_and(|q| requires_condition(q, field, f)))
         }),
         // For an `$or`, every branch must have one.
         "$or" => v.as_array().is_some_and(|l| {
             !l.is_empty()
                 && l.iter()
-                    .all(|q| q.as_doc().is_some_and(|q| any_condition(q, field, f)))
+                    .all(|q| q.as_doc().is_some_and(|q| requires_condition(q, field, f)))
         }),
         _ if name == field => each_operator(v).any(|(op, given)| f(op, given)),
         _ => false,

@@ -43,7 +43,7 @@ pub(super) struct Sample {
     bytes: usize,
     /// The number of documents of the collection when it was drawn.
     of: u64,
-    /// [`Collection::changed`] when it was drawn.
+    /// [`Collection::change_count`] when it was drawn.
     changed: u64,
 }
 
@@ -65,7 +65,7 @@ impl Sample {
 
     /// Whether so much has changed since that a new sample would be better.
     fn is_old(&self, coll: &Collection) -> bool {
-        let changed = coll.changed().saturating_sub(self.changed);
+        let changed = coll.change_count().saturating_sub(self.changed);
         !self.fits(coll.count()) || changed >= (self.of / CHANGED_PART).max(CHANGED_MIN)
     }
 
@@ -74,7 +74,7 @@ impl Sample {
             docs: Vec::new(),
             bytes: 0,
             of: coll.count(),
-            changed: coll.changed(),
+            changed: coll.change_count(),
         };
         let most_each = BYTES_MAX / (PLACES * DOCUMENTS_A_PLACE) * 8;
         coll.visit_spread(PLACES, DOCUMENTS_A_PLACE, &mut |doc| {

@@ -5,7 +5,7 @@
 use super::access::{Access, Plan};
 use super::bounds::FieldBounds;
 use super::index_bounds::{collation_fits, field_bounds, intervals_of, sparse_is_enough};
-use super::partial::implied;
+use super::partial::is_implied;
 use super::request::PlanRequest;
 use model::Result;
 use operators::filter::Node;
@@ -39,7 +39,7 @@ pub(super) fn skippable(
     if !plain || !fits || kinds.len() < 2 || !kinds.iter().all(|kind| ordered(*kind)) {
         return None;
     }
-    if index.is_partial() && !implied(index, request.filter, fits) {
+    if index.is_partial() && !is_implied(index, request.filter, fits) {
         return None;
     }
     let mut bounds = field_bounds(index, 0, root, fits);

@@ -4,7 +4,7 @@
 use super::access::{Access, Plan};
 use super::best::of_branch;
 use super::bounds::{self, Bound, Combine};
-use super::partial::implied;
+use super::partial::is_implied;
 use super::request::PlanRequest;
 use model::{MongoError, Result, bail, code};
 use operators::filter::{Node, Text};
@@ -48,7 +48,7 @@ pub(super) fn plan(
     bounds::conjuncts(root, &mut |n| on_top |= matches!(n, Node::Text(_)));
     let planned = match on_top {
         true => by_terms(index, request, root, &matcher),
-        false => by_branches(coll, request, root, index, &matcher, indexes),
+        false => plan_branches(coll, request, root, index, &matcher, indexes),
     };
     planned.ok_or_else(|| {
         MongoError::new(
@@ -69,7 +69,7 @@ fn by_terms(
     root: &Node,
     matcher: &TextMatcher,
 ) -> Option<Plan> {
-    if index.is_partial() && !implied(index, request.filter, request.collation.is_none()) {
+    if index.is_partial() && !is_implied(index, request.filter, request.collation.is_none()) {
         return None;
     }
     let at = index.text()?.at;
@@ -126,7 +126,7 @@ fn by_terms(
 }
 
 /// A disjunction with `$text` in a branch; the other branches must be bounded.
-fn by_branches(
+fn plan_branches(
     coll: &Collection,
     request: &PlanRequest<'_>,
     root: &Node,

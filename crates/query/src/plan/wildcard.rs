@@ -55,22 +55,22 @@ pub(super) fn by_wildcard(
         }
     };
     for c in candidates(root) {
-        consider(scan.by_values(&c));
+        consider(scan.plan_by_values(&c));
         // Tests inside an `$elemMatch` are about elements, not about the document, so they are left
         // out.
         let presence = c.tests.iter().any(|t| demands_value(t, forced)) && !c.of_element;
         if presence {
-            consider(scan.by_presence(&c.path));
+            consider(scan.plan_by_presence(&c.path));
         }
     }
     // A path below an array without documents has no null and no entry.
     let certain = |path: &str| !path.contains('.') || !scan.is_multikey(path);
     not_null(root, &mut |path| {
         if certain(path) {
-            consider(scan.by_presence(path));
+            consider(scan.plan_by_presence(path));
         }
     });
-    consider(scan.by_others());
+    consider(scan.plan_by_others());
     best
 }
 
@@ -213,7 +213,7 @@ impl WildcardScan<'_, '_> {
     }
 
     /// The plan by bounds on the values of one path.
-    fn by_values(&self, c: &Candidate<'_>) -> Option<(u32, Plan)> {
+    fn plan_by_values(&self, c: &Candidate<'_>) -> Option<(u32, Plan)> {
         let several = self.is_multikey(&c.path);
         // Entries have no array positions.
         if several && above_positions(&c.path) != c.path
@@ -239,7 +239,7 @@ impl WildcardScan<'_, '_> {
     }
 
     /// The plan that reads all entries at and below a path.
-    fn by_presence(&self, path: &str) -> Option<(u32, Plan)> {
+    fn plan_by_presence(&self, path: &str) -> Option<(u32, Plan)> {
         let path = match self.is_multikey(path) {
             true => above_positions(path),
             false => path,
@@ -260,7 +260,7 @@ impl WildcardScan<'_, '_> {
 
     /// The plan by the fields before the wildcard only: a compound index has entries of every
     /// document.
-    fn by_others(&self) -> Option<(u32, Plan)> {
+    fn plan_by_others(&self) -> Option<(u32, Plan)> {
         let bounded = self.part.at > 0 && self.others.first().is_some_and(|b| !b.is_all());
         bounded
             .then(|| self.plan(None, FieldBounds::all(), FieldBounds::all()))

@@ -7,7 +7,7 @@ use super::taking::SegmentBuilder;
 use model::{Result, Tag};
 use operation::Operation;
 use std::sync::Arc;
-use store::format::segment::{Head, behind, touched_id};
+use store::format::segment::{Head, bound_after, touched_id};
 use store::{Collection, Index, NewSegment, ReadView, ReplacedSegments, Segment, SegmentColumn};
 
 /// A segment is rebuilt when more than one in this many of its documents has changed.
@@ -111,12 +111,12 @@ impl Build<'_> {
             if let Some(high) = high
                 && self.has_enough(&low, Some(high))?
             {
-                return Ok(Some(Job::between(low, Some(high.clone()))));
+                return Ok(Some(Job::new_range(low, Some(high.clone()))));
             }
             low.clone_from(&segment.head.high);
         }
         let found = self.has_enough(&low, None)?;
-        Ok(found.then(|| Job::between(low, None)))
+        Ok(found.then(|| Job::new_range(low, None)))
     }
 
     /// Whether many documents of a segment have changed, or a few of them often.
@@ -172,7 +172,7 @@ impl Build<'_> {
         let rows = taking.rows() as u32;
         let high = match job.high {
             Some(high) if !is_cut => high,
-            _ if rows > 0 => behind(&last),
+            _ if rows > 0 => bound_after(&last),
             _ => return Ok(false),
         };
         let (heads, is_complete, columns) = taking.end();
@@ -211,7 +211,7 @@ impl Job {
         }
     }
 
-    fn between(low: Vec<u8>, high: Option<Vec<u8>>) -> Job {
+    fn new_range(low: Vec<u8>, high: Option<Vec<u8>>) -> Job {
         Job {
             low,
             high,

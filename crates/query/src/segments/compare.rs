@@ -59,7 +59,7 @@ struct Documents {
 
 impl Compare<'_> {
     fn segment(&self, segment: &Segment) -> Result<Vec<String>> {
-        let Some(stored) = self.stored(segment)? else {
+        let Some(stored) = self.read_stored(segment)? else {
             return Ok(Vec::new());
         };
         let now = self.documents(segment)?;
@@ -93,7 +93,7 @@ impl Compare<'_> {
     }
 
     /// The columns of a segment; `None` when one cannot be read.
-    fn stored(&self, segment: &Segment) -> Result<Option<Vec<SegmentColumn>>> {
+    fn read_stored(&self, segment: &Segment) -> Result<Option<Vec<SegmentColumn>>> {
         let numbers = 1..=segment.head.columns.len() as u32;
         let read = |n| self.coll.segment_column(&self.view, self.index, segment, n);
         let columns: Result<Vec<_>> = numbers.map(read).collect();

@@ -38,7 +38,7 @@ pub(crate) fn read(
             filter: whole(),
             own: model::doc! { "direction": direction(*reverse) },
             stats: stats(m.matched, docs, m),
-            counted: counted(m),
+            counted: describe_counts(m),
             inputs: Vec::new(),
         },
         Access::Ids { ids, .. } if ids.len() == 1 && plan.complete => PlanNode {
@@ -74,7 +74,7 @@ pub(crate) fn read(
                 m,
             )
         }
-        Access::Index { .. } if plan.covered.is_some() => covered(plan, spec, m),
+        Access::Index { .. } if plan.covered.is_some() => describe_covered(plan, spec, m),
         Access::Index { .. } => {
             let scan = index_scan(plan, m.keys, m);
             fetch(scan, residual_of(plan, spec), m)
@@ -115,7 +115,7 @@ fn near(index: &Index, path: &FieldPath, filter: Option<DocBuf>, m: &ReadCounts)
 
 /// Documents examined; for a time-series collection also how many buckets were unpacked, and for
 /// how many the header was enough.
-fn counted(m: &ReadCounts) -> DocBuf {
+fn describe_counts(m: &ReadCounts) -> DocBuf {
     DocBuf::build(|w| {
         w.put("docsExamined", count(m.docs));
         if let Some(b) = m.buckets {
@@ -200,7 +200,7 @@ fn residual_of(plan: &Plan, spec: Option<&DocBuf>) -> Option<DocBuf> {
 }
 
 /// The scan of an index whose entries have all fields the query uses.
-fn covered(plan: &Plan, spec: Option<&DocBuf>, m: &ReadCounts) -> PlanNode {
+fn describe_covered(plan: &Plan, spec: Option<&DocBuf>, m: &ReadCounts) -> PlanNode {
     PlanNode {
         filter: spec
             .filter(|_| !plan.complete)
@@ -217,7 +217,11 @@ fn fetch(scan: PlanNode, filter: Option<DocBuf>, m: &ReadCounts) -> PlanNode {
         filter,
         own: DocBuf::new(),
         stats: stats(m.matched, m.docs, m),
-        counted: DocBuf::build(|w| _ = w.put_all(counted(m).doc()).put("alreadyHasObj", 0i32)),
+        counted: DocBuf::build(|w| {
+            _ = w
+                .put_all(describe_counts(m).doc())
+                .put("alreadyHasObj", 0i32)
+        }),
         inputs: vec![scan],
     }
 }

@@ -7,7 +7,7 @@
 use super::accumulate::{Field, States, emit, parse_field};
 use super::bucket::group_by;
 use super::granularity::Granularity;
-use crate::exec::{BatchStream, DocBatch, ExecContext, Run, SortBuffer, drain, memory_exceeded};
+use crate::exec::{BatchStream, DocBatch, ExecContext, Run, SortBuffer, drain, memory_error};
 use crate::stage::{ApiClass, Placement, Stage, StageContext, StageNeeds, StageOp, one};
 use model::{Bump, Doc, DocBuf, Number, OwnedValue, Result, Value, bail, compare_with, doc};
 use operators::expr::BoxExpr;
@@ -197,7 +197,7 @@ impl BucketAutoStream {
                 && exec.env.is_short_of_memory();
             if short || rows.len_bytes() > budget {
                 if !exec.allow_disk_use {
-                    return Err(memory_exceeded("$bucketAuto", budget));
+                    return Err(memory_error("$bucketAuto", budget));
                 }
                 rows.sort();
                 run.spill(&mut rows, exec)?;

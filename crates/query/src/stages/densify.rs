@@ -284,7 +284,7 @@ impl BatchStream for DensifyStream {
                     parts: HashMap::new(),
                     order: Vec::new(),
                 };
-                run.all(input.as_mut())?;
+                run.fill_all(input.as_mut())?;
                 none.insert(run.out.finish()?.reader()?)
             }
             (None, None) => return Ok(false),
@@ -305,7 +305,7 @@ struct DensifyRun<'f> {
 }
 
 impl DensifyRun<'_> {
-    fn all(&mut self, input: &mut dyn BatchStream) -> Result<()> {
+    fn fill_all(&mut self, input: &mut dyn BatchStream) -> Result<()> {
         let (mut least, mut greatest): (Option<OwnedValue>, Option<OwnedValue>) = (None, None);
         let mut current: Option<Vec<u8>> = None;
         let exec = self.exec;
@@ -326,7 +326,7 @@ impl DensifyRun<'_> {
             }
             current = Some(key.clone());
             let least = least.get_or_insert_with(|| v.to_owned_value()).clone();
-            self.before(&key, doc, &v, &least)?;
+            self.fill_before(&key, doc, &v, &least)?;
             greatest = Some(v.to_owned_value());
             self.out.push(doc, meta, exec)
         })?;
@@ -336,7 +336,7 @@ impl DensifyRun<'_> {
                     return Ok(());
                 };
                 for key in std::mem::take(&mut self.order) {
-                    self.up_to(&key, greatest.get(), true)?;
+                    self.fill_up_to(&key, greatest.get(), true)?;
                 }
                 Ok(())
             }
@@ -386,7 +386,7 @@ impl DensifyRun<'_> {
     }
 
     /// Adds the documents that are missing before a document, and moves the grid past its value.
-    fn before(
+    fn fill_before(
         &mut self,
         key: &[u8],
         doc: Doc<'_>,
@@ -417,9 +417,9 @@ impl DensifyRun<'_> {
                 upper.get()
             };
             let until = until.to_owned_value();
-            return self.up_to(key, until.get(), false);
+            return self.fill_up_to(key, until.get(), false);
         }
-        self.up_to(key, *v, false)
+        self.fill_up_to(key, *v, false)
     }
 
     fn end_partition(&mut self, key: Option<&[u8]>, greatest: Option<&OwnedValue>) -> Result<()> {
@@ -427,10 +427,10 @@ impl DensifyRun<'_> {
         match &self.stage.range.bounds {
             Bounds::Explicit(_, upper) => {
                 let upper = upper.clone();
-                self.up_to(key, upper.get(), false)
+                self.fill_up_to(key, upper.get(), false)
             }
             _ => match greatest {
-                Some(v) => self.up_to(key, v.get(), true),
+                Some(v) => self.fill_up_to(key, v.get(), true),
                 None => Ok(()),
             },
         }
@@ -438,7 +438,7 @@ impl DensifyRun<'_> {
 
     /// Adds documents of the grid up to a value. A value that is itself on the grid is skipped, or
     /// added if `inclusive`.
-    fn up_to(&mut self, key: &[u8], until: Value<'_>, inclusive: bool) -> Result<()> {
+    fn fill_up_to(&mut self, key: &[u8], until: Value<'_>, inclusive: bool) -> Result<()> {
         let (stage, exec) = (self.stage, self.exec);
         let Some(part) = self.parts.get_mut(key) else {
             return Ok(());

@@ -12,7 +12,12 @@ pub trait DocumentStage: Send + Sync {
     ///
     /// # Errors
     /// The stage's own.
-    fn each<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emitter<'_>) -> Result<()>;
+    fn process_document<'a>(
+        &'a self,
+        cx: &Cx<'_, 'a>,
+        doc: Doc<'a>,
+        out: &mut Emitter<'_>,
+    ) -> Result<()>;
 }
 
 /// Receives the results; they keep the metadata of their input document.
@@ -76,7 +81,8 @@ impl<E: DocumentStage> BatchStream for DocumentStream<E> {
                 meta,
                 ..exec.cx(&self.arena, doc)
             };
-            self.stage.each(&cx, doc, &mut Emitter { out, meta })?;
+            self.stage
+                .process_document(&cx, doc, &mut Emitter { out, meta })?;
         }
         self.arena.reset();
         Ok(self.more || self.at < self.inbox.len())

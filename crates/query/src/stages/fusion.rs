@@ -188,7 +188,7 @@ pub(super) fn weights_of(stage: &str, inputs: &[String], weights: Doc<'_>) -> Re
 }
 
 /// The `$meta` values that a fusion provides.
-pub(super) fn provided(details: bool) -> &'static [&'static str] {
+pub(super) fn provided_metadata(details: bool) -> &'static [&'static str] {
     match details {
         true => &["score", "scoreDetails"],
         false => &["score"],

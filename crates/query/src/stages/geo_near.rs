@@ -84,8 +84,8 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<G
     for (field, v) in spec.iter() {
         match field {
             "near" => {}
-            "distanceField" => stage.distance_field = Some(written_path(16606, field, v)?),
-            "includeLocs" => stage.include_locs = Some(written_path(16607, field, v)?),
+            "distanceField" => stage.distance_field = Some(parse_path(16606, field, v)?),
+            "includeLocs" => stage.include_locs = Some(parse_path(16607, field, v)?),
             "key" => stage.key = Some(key(name, v)?),
             "minDistance" => stage.min = Some(distance(scx, 7555701, field, v)?),
             "maxDistance" => stage.max = Some(distance(scx, 7555702, field, v)?),
@@ -161,7 +161,7 @@ fn reads_document(e: &dyn Expr) -> bool {
     found
 }
 
-fn written_path(number: i32, field: &str, v: Value<'_>) -> Result<FieldPath> {
+fn parse_path(number: i32, field: &str, v: Value<'_>) -> Result<FieldPath> {
     let Value::String(s) = v else {
         bail!(
             number,

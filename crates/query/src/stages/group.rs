@@ -9,8 +9,7 @@ use super::accumulate::{Field, States, emit, parse_field};
 use super::group_columns::{Columns, Groups};
 use super::hash::hash_bytes;
 use crate::exec::{
-    BatchStream, DocBatch, ExecContext, Fold, PartialResult, SpillFile, drain_ahead,
-    memory_exceeded,
+    BatchStream, DocBatch, ExecContext, Fold, PartialResult, SpillFile, drain_ahead, memory_error,
 };
 use crate::stage::{
     ApiClass, Kind, PipelineContext, Placement, Stage, StageNeeds, StageOp, Transform, one,
@@ -93,7 +92,7 @@ fn selects(kind: Kind<'_>) -> bool {
 }
 
 /// Gives an error the code that this engine uses.
-fn renumbered(e: MongoError) -> MongoError {
+fn engine_error(e: MongoError) -> MongoError {
     let number = match e.code() {
         code::BAD_VALUE if e.is(ErrorKind::DivisionByZero) => 4848401,
         16610 => 4848403,
@@ -180,9 +179,9 @@ struct GroupFold {
 }
 
 impl GroupFold {
-    fn numbered(&self, e: MongoError) -> MongoError {
+    fn renumber_error(&self, e: MongoError) -> MongoError {
         match self.stage.in_engine {
-            true => renumbered(e),
+            true => engine_error(e),
             false => e,
         }
     }
@@ -217,7 +216,7 @@ impl Fold for GroupFold {
         };
         let Group { id, fields, .. } = &*self.stage;
         let added = self.columns.add(groups, id.as_ref(), fields, rows, exec);
-        added.map_err(|e| self.numbered(e))
+        added.map_err(|e| self.renumber_error(e))
     }
     fn merge(
         &self,
@@ -229,7 +228,9 @@ impl Fold for GroupFold {
             let later = groups_of(part)?;
             match &mut groups {
                 None => groups = Some(later),
-                Some(first) => first.merge(*later, exec).map_err(|e| self.numbered(e))?,
+                Some(first) => first
+                    .merge(*later, exec)
+                    .map_err(|e| self.renumber_error(e))?,
             }
         }
         match groups {
@@ -245,7 +246,7 @@ impl Fold for GroupFold {
             arena: Bump::new(),
         }))
     }
-    fn over_documents(
+    fn fold_documents(
         self: Arc<Self>,
         docs: Box<dyn BatchStream>,
         exec: &ExecContext<'_>,
@@ -358,7 +359,7 @@ impl BatchStream for GroupStream {
         if let Some(mut input) = self.input.take() {
             let read = self.read(input.as_mut(), exec);
             if self.stage.in_engine {
-                read.map_err(renumbered)?
+                read.map_err(engine_error)?
             } else {
                 read?
             }
@@ -429,7 +430,7 @@ impl GroupStream {
             |me| {
                 me.arena.reset();
                 if me.table.memory_bytes() > budget && !exec.allow_disk_use {
-                    return Err(memory_exceeded("$group", budget));
+                    return Err(memory_error("$group", budget));
                 }
                 Ok(())
             },
@@ -456,7 +457,7 @@ fn spill(
     budget: usize,
 ) -> Result<()> {
     if !exec.allow_disk_use || depth >= MAX_SPLITS {
-        return Err(memory_exceeded("$group", budget));
+        return Err(memory_error("$group", budget));
     }
     if partitions.is_empty() {
         for _ in 0..FAN_OUT {

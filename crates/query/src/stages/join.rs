@@ -186,7 +186,7 @@ impl<'t> JoinMatches<'t> {
     fn add(&mut self, key: &[u8]) {
         self.rows.extend_from_slice(self.table.find(key));
     }
-    fn ordered(mut self) -> JoinMatches<'t> {
+    fn sort_rows(mut self) -> JoinMatches<'t> {
         self.rows.sort_unstable();
         self.rows.dedup();
         self
@@ -335,7 +335,7 @@ impl JoinCache {
             rows: Vec::new(),
         };
         join.local_keys(doc, exec, &mut |key, _| matched.add(key));
-        matched.ordered()
+        matched.sort_rows()
     }
 
     /// The foreign documents with any of these values.
@@ -353,6 +353,6 @@ impl JoinCache {
             key_of(v.get(), exec, &mut key);
             matched.add(&key);
         }
-        matched.ordered()
+        matched.sort_rows()
     }
 }

@@ -3,7 +3,7 @@
 
 use super::fields::Fields;
 use super::listed::{ListingStage, under_views};
-use super::search::searched;
+use super::search::searched_collection;
 use crate::stage::{ApiClass, Placement, StageNeeds, StageOp, Subject, one};
 use model::{Value, bail, code};
 
@@ -16,7 +16,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     api: ApiClass::Outside,
     placement: Placement::FIRST,
     parse: |scx, name, arg| {
-        let ns = searched(scx, name)?;
+        let ns = searched_collection(scx, name)?;
         let Value::Document(spec) = arg else {
             bail!(
                 code::FAILED_TO_PARSE,

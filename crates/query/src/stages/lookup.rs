@@ -321,7 +321,7 @@ impl BatchStream for LookupStream {
             exec.env.check_interrupt()?;
             let i = self.at;
             self.at += 1;
-            self.found = self.found_for(&stage, i, exec)?;
+            self.found = self.collect_matches(&stage, i, exec)?;
             let (doc, meta) = (self.inbox.doc(i), self.inbox.meta(i));
             let list = Doc::new(&self.found).unwrap_or(Doc::EMPTY).as_array();
             let value = match self.unwind {
@@ -376,7 +376,12 @@ impl LookupStream {
     }
 
     /// The array of matches of input document `i`.
-    fn found_for(&mut self, stage: &Lookup, i: usize, exec: &ExecContext<'_>) -> Result<Vec<u8>> {
+    fn collect_matches(
+        &mut self,
+        stage: &Lookup,
+        i: usize,
+        exec: &ExecContext<'_>,
+    ) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let mut list = ArrayWriter::new(&mut bytes);
         let mut push = |doc: Doc<'_>, _: Option<Doc<'_>>| {

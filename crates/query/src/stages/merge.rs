@@ -495,8 +495,8 @@ impl Merge {
             MatchAction::KeepExisting => merge(&|_| Ok(None)),
             MatchAction::Refused(e) => Err(e.clone()),
             MatchAction::Fail => merge(&|_| Err(self.match_error(&on))),
-            MatchAction::Replace => merge(&|old| Ok(Some(replaced(old, doc)))),
-            MatchAction::Merge => merge(&|old| Ok(Some(merged(old, inserted)))),
+            MatchAction::Replace => merge(&|old| Ok(Some(replace_document(old, doc)))),
+            MatchAction::Merge => merge(&|old| Ok(Some(merge_fields(old, inserted)))),
             MatchAction::Pipeline(vars, pipeline) => {
                 with_variables(vars, exec, arena, doc, |exec| {
                     exec.host.merge(exec, &write, &|old| {
@@ -505,7 +505,7 @@ impl Merge {
                         let mut docs = pipeline.open_over(exec, Box::new(ReadyBatch(one)))?;
                         let mut new = None;
                         drain(docs.as_mut(), exec, |d, _| {
-                            new = Some(replaced(old, d));
+                            new = Some(replace_document(old, d));
                             Ok(())
                         })?;
                         Ok(new)
@@ -528,7 +528,7 @@ fn with_new_id(exec: &ExecContext<'_>, doc: Doc<'_>) -> DocBuf {
 }
 
 /// The new document; it keeps the old `_id` if it has none.
-fn replaced(old: Doc<'_>, new: Doc<'_>) -> DocBuf {
+fn replace_document(old: Doc<'_>, new: Doc<'_>) -> DocBuf {
     if new.contains("_id") {
         return new.to_buf();
     }
@@ -538,7 +538,7 @@ fn replaced(old: Doc<'_>, new: Doc<'_>) -> DocBuf {
 }
 
 /// The old document with the fields of the new one set; fields it lacks are appended.
-fn merged(old: Doc<'_>, new: Doc<'_>) -> DocBuf {
+fn merge_fields(old: Doc<'_>, new: Doc<'_>) -> DocBuf {
     DocBuf::build(|w| {
         for e in old.elements() {
             match new.get_element(e.name_str()) {

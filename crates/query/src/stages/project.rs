@@ -97,7 +97,12 @@ impl Project {
 }
 
 impl DocumentStage for Project {
-    fn each<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emitter<'_>) -> Result<()> {
+    fn process_document<'a>(
+        &'a self,
+        cx: &Cx<'_, 'a>,
+        doc: Doc<'a>,
+        out: &mut Emitter<'_>,
+    ) -> Result<()> {
         out.push(self.projection.apply(cx, doc)?);
         Ok(())
     }

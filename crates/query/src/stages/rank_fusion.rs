@@ -9,7 +9,7 @@ use super::facet::check_name;
 use super::fields::Fields;
 use super::fusion::{
     FusedDocument, Fusion, check_first, check_input, check_inputs, input_pipelines, input_stages,
-    meta_of, needs_of, provided, specification, weights_of,
+    meta_of, needs_of, provided_metadata, specification, weights_of,
 };
 use crate::exec::{BatchStream, ExecContext, SortPattern, drain};
 use crate::pipeline::Pipeline;
@@ -118,7 +118,7 @@ impl Stage for RankFusion {
         true
     }
     fn provides_meta(&self) -> &'static [&'static str] {
-        provided(self.details)
+        provided_metadata(self.details)
     }
 }
 

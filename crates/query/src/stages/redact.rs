@@ -47,7 +47,7 @@ impl Redact {
             value: Value::Document(doc),
             outer: cx.vars,
         };
-        let verdict = self.by.eval(&cx.with(&frame))?;
+        let verdict = self.by.eval(&cx.with_frame(&frame))?;
         match verdict {
             Value::String("keep") => Ok(Some(doc)),
             Value::String("prune") => Ok(None),
@@ -92,7 +92,12 @@ impl Redact {
 }
 
 impl DocumentStage for Redact {
-    fn each<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emitter<'_>) -> Result<()> {
+    fn process_document<'a>(
+        &'a self,
+        cx: &Cx<'_, 'a>,
+        doc: Doc<'a>,
+        out: &mut Emitter<'_>,
+    ) -> Result<()> {
         let [a, b, c] = self.words;
         let value = |i: usize| Value::String(WORDS[i].1);
         let descend = Frame {
@@ -110,7 +115,7 @@ impl DocumentStage for Redact {
             value: value(2),
             outer: Some(&prune),
         };
-        if let Some(kept) = self.level(&cx.with(&keep), doc)? {
+        if let Some(kept) = self.level(&cx.with_frame(&keep), doc)? {
             out.push(kept);
         }
         Ok(())

@@ -59,7 +59,12 @@ struct ReplaceRoot {
 }
 
 impl DocumentStage for ReplaceRoot {
-    fn each<'a>(&'a self, cx: &Cx<'_, 'a>, _: Doc<'a>, out: &mut Emitter<'_>) -> Result<()> {
+    fn process_document<'a>(
+        &'a self,
+        cx: &Cx<'_, 'a>,
+        _: Doc<'a>,
+        out: &mut Emitter<'_>,
+    ) -> Result<()> {
         match self.root.eval(cx)? {
             Value::Document(d) => out.push(d),
             v => bail!(

@@ -5,9 +5,9 @@
 //! documents for memory (only minMaxScaler holds them all).
 
 use super::fields::Fields;
-use super::fusion::provided;
+use super::fusion::provided_metadata;
 use super::normalization::{Normalization, Range};
-use crate::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch, drain, memory_exceeded};
+use crate::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch, drain, memory_error};
 use crate::stage::{ApiClass, Placement, Stage, StageContext, StageNeeds, StageOp, one};
 use model::{Bump, Doc, DocBuf, OwnedValue, Result, Value, bail, code};
 use operators::Cx;
@@ -98,7 +98,7 @@ impl Score {
         let score = self.weight * normalized;
         DocBuf::build(|w| {
             let kept = old.into_iter().flat_map(|m| m.iter());
-            for (name, v) in kept.filter(|(name, _)| !provided(true).contains(name)) {
+            for (name, v) in kept.filter(|(name, _)| !provided_metadata(true).contains(name)) {
                 w.put(name, v);
             }
             w.put("score", score);
@@ -133,7 +133,7 @@ impl Stage for Score {
             arena: Bump::new(),
         };
         match stream.stage.normalization {
-            Normalization::MinMax => stream.all(exec),
+            Normalization::MinMax => stream.score_all(exec),
             _ => Ok(Box::new(stream)),
         }
     }
@@ -143,7 +143,7 @@ impl Stage for Score {
     }
 
     fn provides_meta(&self) -> &'static [&'static str] {
-        provided(self.details)
+        provided_metadata(self.details)
     }
 }
 
@@ -157,7 +157,7 @@ struct ScoreStream {
 
 impl ScoreStream {
     /// Scores all documents together, because their normalized scores depend on each other.
-    fn all(mut self, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn score_all(mut self, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
         let (stage, budget) = (&self.stage, exec.host.memory_limit_bytes());
         let (mut scores, mut bytes) = (Vec::new(), 0);
         drain(self.input.as_mut(), exec, |doc, meta| {
@@ -165,7 +165,7 @@ impl ScoreStream {
             self.arena.reset();
             bytes += doc.as_bytes().len() + meta.map_or(0, |m| m.as_bytes().len());
             if bytes > budget {
-                return Err(memory_exceeded("$score", budget));
+                return Err(memory_error("$score", budget));
             }
             self.inbox.push_with_meta(doc, meta);
             Ok(())

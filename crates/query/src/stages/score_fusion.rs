@@ -8,7 +8,7 @@ use super::facet::check_name;
 use super::fields::Fields;
 use super::fusion::{
     FusedDocument, Fusion, check_first, check_input, check_inputs, input_pipelines, input_stages,
-    meta_of, needs_of, provided, specification, weights_of,
+    meta_of, needs_of, provided_metadata, specification, weights_of,
 };
 use super::normalization::{Normalization, Range};
 use crate::exec::{BatchStream, ExecContext, drain};
@@ -207,7 +207,7 @@ impl Stage for ScoreFusion {
     }
 
     fn provides_meta(&self) -> &'static [&'static str] {
-        provided(self.details)
+        provided_metadata(self.details)
     }
 }
 
@@ -223,14 +223,14 @@ impl ScoreFusion {
     }
 
     /// The scores of a document in all inputs, weighted.
-    fn weighted(&self, f: &FusedDocument<Score>) -> Vec<f64> {
+    fn weigh_scores(&self, f: &FusedDocument<Score>) -> Vec<f64> {
         let each = self.inputs.iter().zip(&f.by_input);
         each.map(|(input, score)| score.map_or(0.0, |s| input.weight * s.normalized))
             .collect()
     }
 
     fn combine(&self, f: &FusedDocument<Score>, exec: &ExecContext<'_>) -> Result<f64> {
-        let scores = self.weighted(f);
+        let scores = self.weigh_scores(f);
         let Method::Expression(expression) = &self.method else {
             return Ok(scores.iter().sum::<f64>() / scores.len().max(1) as f64);
         };

@@ -36,7 +36,7 @@ fn parse(
     name: &'static str,
     arg: Value<'_>,
 ) -> Result<Vec<Arc<dyn Stage>>> {
-    let ns = searched(scx, name)?;
+    let ns = searched_collection(scx, name)?;
     let spec = match arg {
         Value::Document(d) => d.to_buf(),
         Value::Array(_) => bail!(
@@ -53,7 +53,7 @@ fn parse(
 ///
 /// # Errors
 /// 31082 SearchNotEnabled on a server without search, 73 InvalidNamespace without a collection.
-pub(super) fn searched(scx: &StageContext<'_, '_>, name: &str) -> Result<Namespace> {
+pub(super) fn searched_collection(scx: &StageContext<'_, '_>, name: &str) -> Result<Namespace> {
     if !scx.options.search {
         bail!(
             code::SEARCH_NOT_ENABLED,

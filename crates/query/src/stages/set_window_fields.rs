@@ -6,7 +6,7 @@
 use super::fields::Fields;
 use super::window::{self, Partition, WindowContext, WindowFn};
 use crate::exec::{
-    BatchStream, DocBatch, ExecContext, Run, SortBuffer, SortPattern, drain, memory_exceeded,
+    BatchStream, DocBatch, ExecContext, Run, SortBuffer, SortPattern, drain, memory_error,
 };
 use crate::path::{checked_path, write_with};
 use crate::stage::{
@@ -286,7 +286,7 @@ impl WindowStream {
                 && exec.env.is_short_of_memory();
             if short || rows.len_bytes() > budget {
                 if !exec.allow_disk_use {
-                    return Err(memory_exceeded("$setWindowFields", budget));
+                    return Err(memory_error("$setWindowFields", budget));
                 }
                 if order.is_some() {
                     rows.sort();
@@ -349,7 +349,7 @@ impl WindowStream {
             }
             part.docs.push(doc.doc());
             if part.docs.capacity_bytes() > budget {
-                return Err(memory_exceeded("$setWindowFields", budget));
+                return Err(memory_error("$setWindowFields", budget));
             }
             exec.env.work(1 + doc.doc().len_bytes() / 64)?;
         }

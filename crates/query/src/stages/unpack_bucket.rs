@@ -71,7 +71,12 @@ struct Unpack {
 }
 
 impl DocumentStage for Unpack {
-    fn each<'a>(&'a self, _: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emitter<'_>) -> Result<()> {
+    fn process_document<'a>(
+        &'a self,
+        _: &Cx<'_, 'a>,
+        doc: Doc<'a>,
+        out: &mut Emitter<'_>,
+    ) -> Result<()> {
         let unpacked = match unpack(doc, &self.options) {
             Ok(unpacked) => unpacked,
             Err(e) => bail!(5_346_509, "{}", e.message()),

@@ -31,7 +31,12 @@ fn collection(indexes: &[DocBuf]) -> Arc<Collection> {
     c
 }
 
-fn planned(c: &Arc<Collection>, filter: DocBuf, sort: Option<DocBuf>, limit: Option<u64>) -> Plan {
+fn plan_find(
+    c: &Arc<Collection>,
+    filter: DocBuf,
+    sort: Option<DocBuf>,
+    limit: Option<u64>,
+) -> Plan {
     let env = Env::new(0, 1);
     let filter = MatchFilter::parse(&mut ParseCx::new(&env), filter.doc()).unwrap();
     let sort = sort.map(|s| SortPattern::parse(s.doc()).unwrap());
@@ -56,22 +61,25 @@ fn index_of(plan: &Plan) -> &str {
 fn a_value_that_most_documents_have_is_not_looked_for_in_an_index() {
     let c = collection(&[doc! { "a": 1i32 }, doc! { "b": 1i32 }]);
     assert_eq!(
-        index_of(&planned(&c, doc! { "a": 0i32 }, None, None)),
+        index_of(&plan_find(&c, doc! { "a": 0i32 }, None, None)),
         "scan"
     );
-    assert_eq!(index_of(&planned(&c, doc! { "a": 7i32 }, None, None)), "i0");
+    assert_eq!(
+        index_of(&plan_find(&c, doc! { "a": 7i32 }, None, None)),
+        "i0"
+    );
     let both = doc! { "a": 0i32, "b": 3i32 };
-    assert_eq!(index_of(&planned(&c, both, None, None)), "i1");
+    assert_eq!(index_of(&plan_find(&c, both, None, None)), "i1");
 }
 
 #[test]
 fn the_order_of_an_index_counts_where_few_are_wanted() {
     let c = collection(&[doc! { "a": 1i32 }, doc! { "b": 1i32 }]);
     let order = || Some(doc! { "b": 1i32 });
-    let frequent = planned(&c, doc! { "a": 0i32 }, order(), Some(5));
+    let frequent = plan_find(&c, doc! { "a": 0i32 }, order(), Some(5));
     assert_eq!(index_of(&frequent), "i1");
     // No matching document is near either end of the order.
-    let rare = planned(&c, doc! { "a": 0i32, "c": 2i32 }, order(), Some(5));
+    let rare = plan_find(&c, doc! { "a": 0i32, "c": 2i32 }, order(), Some(5));
     assert_ne!(index_of(&rare), "i1");
 }
 
@@ -80,11 +88,11 @@ fn what_matches_late_in_an_index_is_looked_for_elsewhere() {
     let c = collection(&[doc! { "c": 1i32 }, doc! { "b": 1i32 }]);
     // All documents with `c` below 3 come first and do not match.
     let late = doc! { "c": { "$gte": 0i32 }, "b": { "$in": [35i32, 36i32, 37i32, 38i32] } };
-    let plan = planned(&c, late, None, Some(1));
+    let plan = plan_find(&c, late, None, Some(1));
     assert_eq!(index_of(&plan), "i1");
     let late = doc! { "b": { "$in": [0i32, 1i32, 2i32, 3i32, 4i32, 5i32, 39i32] },
     "c": { "$gt": 2i32 } };
-    let plan = planned(&c, late, None, Some(1));
+    let plan = plan_find(&c, late, None, Some(1));
     assert_ne!(index_of(&plan), "i1", "{:?}", plan.bounds.len());
 }
 
@@ -93,7 +101,7 @@ fn a_limit_that_is_never_reached_saves_nothing() {
     let c = collection(&[doc! { "c": 1i32 }, doc! { "a": 1i32 }]);
     // By points both are equalities, so the first would be taken.
     let none = doc! { "c": { "$in": [0i32, 1i32, 2i32] }, "a": 999i32 };
-    assert_eq!(index_of(&planned(&c, none, None, Some(73))), "i1");
+    assert_eq!(index_of(&plan_find(&c, none, None, Some(73))), "i1");
 }
 
 #[test]

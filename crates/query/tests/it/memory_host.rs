@@ -319,7 +319,7 @@ impl Host for MemoryHost {
     fn spill_file(&self) -> Result<cipher::Scratch> {
         self.spills.fetch_add(1, Ordering::Relaxed);
         tempfile::tempfile()
-            .map(cipher::Scratch::sealed)
+            .map(cipher::Scratch::new_sealed)
             .map_err(|e| MongoError::new(code::FILE_STREAM_FAILED, e.to_string()))
     }
 }

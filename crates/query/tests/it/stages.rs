@@ -104,7 +104,7 @@ fn positions_and_shapes_are_checked() {
     }
 }
 
-fn with(docs: Vec<DocBuf>) -> MemoryHost {
+fn host_with(docs: Vec<DocBuf>) -> MemoryHost {
     let host = MemoryHost::default();
     for d in docs {
         host.insert(&ns(), d).unwrap();
@@ -114,7 +114,7 @@ fn with(docs: Vec<DocBuf>) -> MemoryHost {
 
 #[test]
 fn densify_fills_each_partition_over_the_whole_range() {
-    let host = with(vec![
+    let host = host_with(vec![
         doc! { "_id": 1i32, "h": 600i32, "v": "T" },
         doc! { "_id": 2i32, "h": 750i32, "v": "T" },
         doc! { "_id": 3i32, "h": 950i32, "v": "T" },
@@ -164,7 +164,7 @@ fn densify_fills_each_partition_over_the_whole_range() {
 
 #[test]
 fn fill_carries_interpolates_and_replaces() {
-    let host = with(vec![
+    let host = host_with(vec![
         doc! { "_id": 1i32, "a": 1i32, "b": 10i32 },
         doc! { "_id": 2i32, "b": model::Value::Null },
         doc! { "_id": 3i32, "a": 3i32 },
@@ -207,7 +207,7 @@ fn fill_carries_interpolates_and_replaces() {
 
 #[test]
 fn window_functions_see_their_window_only() {
-    let host = with(
+    let host = host_with(
         (1..=4)
             .map(|i| doc! { "_id": i, "k": i * 10, "g": i % 2 })
             .collect(),
@@ -252,7 +252,7 @@ fn window_functions_see_their_window_only() {
 #[test]
 fn lookups_join_the_same_with_and_without_an_index_and_past_the_budget() {
     let foreign = Namespace::new("db", "f").unwrap();
-    let host = with(
+    let host = host_with(
         (0..20)
             .map(|i| doc! { "_id": i, "k": [i, i + 100] })
             .collect(),
@@ -287,7 +287,7 @@ fn lookups_join_the_same_with_and_without_an_index_and_past_the_budget() {
 
 #[test]
 fn graph_lookup_goes_round_cycles_once() {
-    let host = with(vec![
+    let host = host_with(vec![
         doc! { "_id": 1i32, "to": 2i32 },
         doc! { "_id": 2i32, "to": [3i32, 1i32] },
         doc! { "_id": 3i32, "to": 4i32 },
@@ -344,7 +344,7 @@ fn a_group_past_its_budget_spills_and_keeps_its_order_inside_groups() {
 
 #[test]
 fn geo_near_measures_and_needs_an_index() {
-    let host = with(
+    let host = host_with(
         (0..4)
             .map(|i| doc! { "_id": i, "loc": [i * 3, i * 4] })
             .collect(),

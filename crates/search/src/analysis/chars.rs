@@ -70,7 +70,7 @@ const NAMES: &[(&str, char)] = &[
 
 impl MappedText {
     /// A text without changes.
-    pub(super) fn unchanged(text: &str) -> MappedText {
+    pub(super) fn map_unchanged(text: &str) -> MappedText {
         let mut whole = MappedText::empty();
         for (at, c) in text.char_indices() {
             whole.push(c.encode_utf8(&mut [0; 4]), at..at + c.len_utf8());
@@ -99,7 +99,7 @@ impl MappedText {
     }
 
     /// The text after a filter.
-    pub(super) fn through(self, filter: &CharFilter) -> MappedText {
+    pub(super) fn apply_filter(self, filter: &CharFilter) -> MappedText {
         let mut out = MappedText::empty();
         filter.change(&self.text, &mut |piece, start, end| {
             out.push(piece, self.origin(start, end));
@@ -203,8 +203,8 @@ fn strip(text: &str, kept: &[String], out: &mut dyn FnMut(&str, usize, usize)) {
             } else if !name.is_empty() && !INLINE.contains(&name.as_str()) {
                 out("\n", at, at + len);
             }
-            at += len + hidden(rest, len, &name);
-        } else if let Some((len, c)) = named(rest) {
+            at += len + hidden_length(rest, len, &name);
+        } else if let Some((len, c)) = parse_reference(rest) {
             out(c.encode_utf8(&mut [0; 4]), at, at + len);
             at += len;
         } else {
@@ -233,7 +233,7 @@ fn tag(rest: &str) -> Option<(usize, String)> {
 }
 
 /// Bytes of hidden text after an opening tag.
-fn hidden(rest: &str, len: usize, name: &str) -> usize {
+fn hidden_length(rest: &str, len: usize, name: &str) -> usize {
     if rest.starts_with("</") || !HIDDEN.contains(&name) {
         return 0;
     }
@@ -243,7 +243,7 @@ fn hidden(rest: &str, len: usize, name: &str) -> usize {
 }
 
 /// The length of the character reference at the start of a text, and its character.
-fn named(rest: &str) -> Option<(usize, char)> {
+fn parse_reference(rest: &str) -> Option<(usize, char)> {
     let inner = rest.strip_prefix('&')?;
     let end = inner.bytes().take(12).position(|b| b == b';')?;
     let name = inner.get(..end)?;

@@ -100,7 +100,7 @@ impl Filter {
             } => each(&fold_accents),
             Filter::Fold {
                 with_originals: true,
-            } => beside(tokens, &|t| vec![fold_accents(t)]),
+            } => add_variants(tokens, &|t| vec![fold_accents(t)]),
             Filter::FoldAll => each(&|t| fold_accents(&fold_case(t))),
             Filter::Normalize(form) => each(&|t| match form {
                 Form::Nfc => t.nfc().collect(),
@@ -136,7 +136,7 @@ impl Filter {
             Filter::Soundex { with_originals } => {
                 let codes = |t: &str| soundex::codes(t);
                 match with_originals {
-                    true => beside(tokens, &codes),
+                    true => add_variants(tokens, &codes),
                     false => {
                         *tokens = tokens
                             .iter()
@@ -300,7 +300,7 @@ fn with_texts(t: &Token, texts: Vec<String>) -> Vec<Token> {
 }
 
 /// Adds the texts made of each token before it, unless they are equal to it.
-fn beside(tokens: &mut Vec<Token>, make: &dyn Fn(&str) -> Vec<String>) {
+fn add_variants(tokens: &mut Vec<Token>, make: &dyn Fn(&str) -> Vec<String>) {
     let both = |t: &Token| {
         let made = make(&t.text).into_iter().filter(|text| *text != t.text);
         let mut all = with_texts(t, made.collect());

@@ -103,8 +103,8 @@ impl Analyzer {
         if self.chars.is_empty() {
             return self.cut(text);
         }
-        let whole = MappedText::unchanged(text);
-        let changed = self.chars.iter().fold(whole, MappedText::through);
+        let whole = MappedText::map_unchanged(text);
+        let changed = self.chars.iter().fold(whole, MappedText::apply_filter);
         let mut tokens = self.cut(&changed.text);
         for t in &mut tokens {
             let from = changed.origin(t.start, t.end);
@@ -198,9 +198,9 @@ impl Analyzers {
                 )));
             }
             let analyzer = Analyzer {
-                chars: each_of(&args, "charFilters", CharFilter::parse)?,
+                chars: parse_list(&args, "charFilters", CharFilter::parse)?,
                 tokenizer: Tokenizer::parse(&args)?,
-                filters: each_of(&args, "tokenFilters", Filter::parse)?,
+                filters: parse_list(&args, "tokenFilters", Filter::parse)?,
             };
             all.insert(name.to_owned(), analyzer);
         }
@@ -217,7 +217,7 @@ impl Analyzers {
 }
 
 /// The results of a function for each element of an optional list.
-fn each_of<T>(
+fn parse_list<T>(
     args: &Args<'_>,
     field: &str,
     read: fn(&str, Value<'_>) -> Result<T>,

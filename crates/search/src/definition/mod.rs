@@ -146,7 +146,7 @@ impl Definition {
     }
 
     /// The stored-source fields of a document; `None` when none are defined.
-    pub fn stored_of(&self, doc: Doc<'_>) -> Option<DocBuf> {
+    pub fn stored_source(&self, doc: Doc<'_>) -> Option<DocBuf> {
         let is_defined = self.stored != StoredSource::Undefined;
         is_defined.then(|| self.stored.cut(doc))
     }
@@ -182,7 +182,7 @@ impl Definition {
     }
 
     /// What is stored of texts at a path, also for one of its further analyzers.
-    pub(crate) fn kept_at(&self, key: &str) -> TextOptions {
+    pub(crate) fn text_options(&self, key: &str) -> TextOptions {
         let (path, multi) = match key.split_once(MULTI) {
             Some((path, multi)) => (path, Some(multi)),
             None => (key, None),
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
     use model::doc;
 
-    fn refused(kind: &str, spec: DocBuf) -> (i32, String) {
+    fn parse_error(kind: &str, spec: DocBuf) -> (i32, String) {
         let e = Definition::parse(kind, spec.doc()).expect_err("refused");
         (e.code(), e.message().to_owned())
     }
@@ -342,7 +342,7 @@ mod tests {
             ),
             ("columns", doc! {}, "search or vectorSearch"),
         ] {
-            let (code, message) = refused(kind, spec);
+            let (code, message) = parse_error(kind, spec);
             assert_eq!(code, 8);
             assert!(message.contains(part), "{message}");
         }

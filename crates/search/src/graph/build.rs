@@ -43,7 +43,7 @@ impl Builder {
     /// is done.
     pub(crate) fn step(&mut self, nodes: usize) -> bool {
         if self.order.len() != self.codes.len() {
-            self.order = shuffled(self.codes.len());
+            self.order = shuffle_numbers(self.codes.len());
             self.edges = vec![NONE; self.codes.len() * EDGES_MAX];
         }
         if self.done == self.order.len() {
@@ -158,7 +158,7 @@ fn of(edges: &[u32], node: u32) -> impl Iterator<Item = u32> + '_ {
 }
 
 /// Numbers below `n` in a fixed shuffled order.
-fn shuffled(n: usize) -> Vec<u32> {
+fn shuffle_numbers(n: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..u32::try_from(n).unwrap_or(u32::MAX)).collect();
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     for i in (1..order.len()).rev() {

@@ -52,7 +52,7 @@ pub(crate) struct Terms {
 
 impl Terms {
     /// Calls `f` with each term of a segment that passes, without its prefix.
-    pub(crate) fn each(
+    pub(crate) fn visit_terms(
         &self,
         segment: &SegmentReader,
         f: &mut dyn FnMut(&str, &tantivy::postings::TermInfo) -> tantivy::Result<()>,
@@ -77,7 +77,7 @@ impl Matcher for Terms {
     fn find(&self, segment: &SegmentReader) -> tantivy::Result<Vec<(DocId, Score)>> {
         let index = segment.inverted_index(self.field)?;
         let mut docs = BTreeSet::new();
-        self.each(segment, &mut |_, info| {
+        self.visit_terms(segment, &mut |_, info| {
             let mut postings = index.read_postings_from_terminfo(info, IndexRecordOption::Basic)?;
             let mut doc = postings.doc();
             while doc != TERMINATED {

@@ -1,6 +1,6 @@
 //! The context in which operators are built: the index as it was when the search began.
 
-use crate::error::{failed, invalid};
+use crate::error::{index_error, invalid};
 use crate::index::{Index, View};
 use crate::marked::{HighlightTerm, Mark};
 use crate::matching::{MatcherQuery, ScoredTerm, Terms, TextStats, TokenTest};
@@ -69,7 +69,7 @@ impl<'i> Build<'i> {
     }
 
     /// Builds a query for the elements of an array.
-    pub(crate) fn within<T>(&self, array: &str, f: impl FnOnce() -> T) -> T {
+    pub(crate) fn build_within<T>(&self, array: &str, f: impl FnOnce() -> T) -> T {
         let outer = self.scope.replace(array.to_owned());
         let made = self.excluding(f);
         self.scope.replace(outer);
@@ -92,7 +92,7 @@ impl<'i> Build<'i> {
     }
 
     /// All documents, or all elements of the searched array.
-    pub(crate) fn all(&self) -> Box<dyn Query> {
+    pub(crate) fn all_documents(&self) -> Box<dyn Query> {
         match self.index.definition().has_elements() {
             true => self.plain_term(TermKind::Element, &self.scope(), ""),
             false => Box::new(AllQuery),
@@ -101,7 +101,7 @@ impl<'i> Build<'i> {
 
     /// Refuses a text field without stored positions.
     pub(crate) fn check_positions(&self, key: &str) -> Result<()> {
-        if self.index.definition().kept_at(key).positions {
+        if self.index.definition().text_options(key).positions {
             return Ok(());
         }
         let path = shown_path(key);
@@ -149,7 +149,7 @@ impl<'i> Build<'i> {
         let stats = self.stats(path)?;
         let term = self.index.fields().term(TermKind::Text, path, token);
         let having = self.view.searcher.doc_freq(&term);
-        let having = having.map_err(|e| failed("a term", &e))?;
+        let having = having.map_err(|e| index_error("a term", &e))?;
         Ok(Box::new(ScoredTerm {
             weight: worth * stats.rarity(having),
             having,
@@ -194,14 +194,14 @@ impl<'i> Build<'i> {
         let mut found = BTreeSet::new();
         for segment in self.view.searcher.segment_readers() {
             terms
-                .each(segment, &mut |path, _| {
+                .visit_terms(segment, &mut |path, _| {
                     let path = path.trim_end_matches(END_OF_PATH);
                     if path.starts_with(prefix) && !path.contains(ELEMENT) {
                         found.insert(path.to_owned());
                     }
                     Ok(())
                 })
-                .map_err(|e| failed("paths", &e))?;
+                .map_err(|e| index_error("paths", &e))?;
         }
         Ok(found.into_iter().collect())
     }

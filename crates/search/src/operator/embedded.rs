@@ -3,7 +3,7 @@
 //! `{aggregate: sum | maximum | minimum | mean, outerScore}`. Must not know: the operators.
 
 use super::build::Build;
-use super::score::{scored, scored_by};
+use super::score::{apply_score, apply_score_at};
 use crate::args::Args;
 use crate::error::invalid;
 use crate::matching::{Aggregate, Elements};
@@ -33,13 +33,13 @@ pub(super) fn embedded_document(
     }
     let outer = b.index.fields().term(TermKind::Element, &b.scope(), "");
     let name = args.name("operator");
-    let inner = b.within(array, || (b.operator)(b, &name, operator, depth + 1))?;
+    let inner = b.build_within(array, || (b.operator)(b, &name, operator, depth + 1))?;
     let embedded = args
         .get("score")
         .and_then(|v| v.as_doc()?.get("embedded"))
         .filter(|v| !v.is_nullish());
     let Some(v) = embedded else {
-        return scored(b, &args, Elements::boxed(inner, outer, Aggregate::Sum));
+        return apply_score(b, &args, Elements::boxed(inner, outer, Aggregate::Sum));
     };
     Args::new(&args.name("score"), args.required("score")?, &["embedded"])?;
     let path = format!("{}.embedded", args.name("score"));
@@ -53,7 +53,7 @@ pub(super) fn embedded_document(
     };
     let query = Elements::boxed(inner, outer, aggregate);
     match embedded.get("outerScore") {
-        Some(v) => scored_by(b, &embedded.name("outerScore"), v, query),
+        Some(v) => apply_score_at(b, &embedded.name("outerScore"), v, query),
         None => Ok(query),
     }
 }

@@ -2,7 +2,7 @@
 //! filters.
 
 use super::build::Build;
-use super::value::{Limits, between, equal, there};
+use super::value::{Limits, build_exists, build_range, equal};
 use crate::args::Args;
 use crate::error::invalid;
 use model::{Array, Doc, Result, Value};
@@ -24,9 +24,9 @@ pub(crate) fn build_filter(b: &Build<'_>, spec: Doc<'_>, depth: usize) -> Result
     let mut all = Vec::new();
     for (name, v) in spec.iter() {
         all.push(match (name, v) {
-            ("$and", Value::Array(list)) => every(each(b, list, depth)?),
-            ("$or", Value::Array(list)) => some(each(b, list, depth)?),
-            ("$nor", Value::Array(list)) => not(some(each(b, list, depth)?)),
+            ("$and", Value::Array(list)) => intersect_queries(build_filters(b, list, depth)?),
+            ("$or", Value::Array(list)) => some(build_filters(b, list, depth)?),
+            ("$nor", Value::Array(list)) => negate_query(some(build_filters(b, list, depth)?)),
             (name, _) if name.starts_with('$') => {
                 return Err(invalid(format!(
                     "\"filter\": {name} is not allowed here, only $and, $or and $nor with arrays"
@@ -35,10 +35,10 @@ pub(crate) fn build_filter(b: &Build<'_>, spec: Doc<'_>, depth: usize) -> Result
             (name, v) => field(b, name, v, depth)?,
         });
     }
-    Ok(every(all))
+    Ok(intersect_queries(all))
 }
 
-fn each(b: &Build<'_>, list: Array<'_>, depth: usize) -> Result<Vec<Box<dyn Query>>> {
+fn build_filters(b: &Build<'_>, list: Array<'_>, depth: usize) -> Result<Vec<Box<dyn Query>>> {
     if list.is_empty() {
         return Err(invalid(
             "\"filter\": $and, $or and $nor need at least one filter",
@@ -54,7 +54,7 @@ fn each(b: &Build<'_>, list: Array<'_>, depth: usize) -> Result<Vec<Box<dyn Quer
     list.iter().map(one).collect()
 }
 
-fn every(queries: Vec<Box<dyn Query>>) -> Box<dyn Query> {
+fn intersect_queries(queries: Vec<Box<dyn Query>>) -> Box<dyn Query> {
     if queries.is_empty() {
         return Box::new(AllQuery);
     }
@@ -66,7 +66,7 @@ fn some(queries: Vec<Box<dyn Query>>) -> Box<dyn Query> {
     Box::new(BooleanQuery::union(queries))
 }
 
-fn not(query: Box<dyn Query>) -> Box<dyn Query> {
+fn negate_query(query: Box<dyn Query>) -> Box<dyn Query> {
     Box::new(BooleanQuery::new(vec![
         (Occur::Must, Box::new(AllQuery)),
         (Occur::MustNot, query),
@@ -99,20 +99,28 @@ fn field(b: &Build<'_>, path: &str, v: Value<'_>, depth: usize) -> Result<Box<dy
         };
         all.push(match (name, v) {
             ("$eq", v) => value(b, path, v)?,
-            ("$ne", v) => not(value(b, path, v)?),
-            ("$gt" | "$gte", v) => between(b, &args, path, &above(v))?,
-            ("$lt" | "$lte", v) => between(b, &args, path, &below(v))?,
+            ("$ne", v) => negate_query(value(b, path, v)?),
+            ("$gt" | "$gte", v) => build_range(b, &args, path, &above(v))?,
+            ("$lt" | "$lte", v) => build_range(b, &args, path, &below(v))?,
             ("$in" | "$nin", Value::Array(list)) => {
                 let any = list.iter().map(|v| value(b, path, v));
                 let any = some(any.collect::<Result<_>>()?);
-                if name == "$in" { any } else { not(any) }
+                if name == "$in" {
+                    any
+                } else {
+                    negate_query(any)
+                }
             }
             ("$exists", v) => {
-                let there = there(b, path)?;
-                if v.truthy() { there } else { not(there) }
+                let there = build_exists(b, path)?;
+                if v.truthy() {
+                    there
+                } else {
+                    negate_query(there)
+                }
             }
             ("$not", v @ Value::Document(_)) if depth <= DEPTH_MAX => {
-                not(field(b, path, v, depth + 1)?)
+                negate_query(field(b, path, v, depth + 1)?)
             }
             _ => {
                 return Err(invalid(format!(
@@ -123,7 +131,7 @@ fn field(b: &Build<'_>, path: &str, v: Value<'_>, depth: usize) -> Result<Box<dy
             }
         });
     }
-    Ok(every(all))
+    Ok(intersect_queries(all))
 }
 
 fn value(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Query>> {

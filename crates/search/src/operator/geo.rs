@@ -2,7 +2,7 @@
 
 use super::build::Build;
 use super::path::plain;
-use super::score::scored;
+use super::score::apply_score;
 use crate::args::Args;
 use crate::definition::FieldKind;
 use crate::error::invalid;
@@ -49,7 +49,7 @@ fn places(b: &Build<'_>, args: &Args<'_>, with_shapes: bool) -> Result<Vec<Strin
     Ok(keys)
 }
 
-fn any(queries: Vec<Box<dyn Query>>) -> Box<dyn Query> {
+fn union_queries(queries: Vec<Box<dyn Query>>) -> Box<dyn Query> {
     let any = Box::new(BooleanQuery::union(queries));
     Box::new(ConstScoreQuery::new(any, 1.0))
 }
@@ -95,7 +95,7 @@ pub(super) fn geo_within(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<
             scoring: Scoring::Constant(1.0),
         })
     });
-    scored(b, &args, any(found.collect()))
+    apply_score(b, &args, union_queries(found.collect()))
 }
 
 fn circle(args: &Args<'_>) -> Result<PointTest> {
@@ -142,7 +142,7 @@ pub(super) fn geo_shape(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<d
             shape: shape.clone(),
         })
     });
-    scored(b, &args, any(found.collect()))
+    apply_score(b, &args, union_queries(found.collect()))
 }
 
 /// Documents with a point, scored by distance.

@@ -2,10 +2,10 @@
 //! documents: words that are frequent in these and rare in the index.
 
 use super::build::Build;
-use super::score::scored;
-use super::text::any;
+use super::score::apply_score;
+use super::text::union_queries;
 use crate::args::Args;
-use crate::error::{failed, invalid};
+use crate::error::{index_error, invalid};
 use crate::schema::TermKind;
 use model::{Doc, Result, Value};
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub(super) fn more_like_this(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<
     for ((path, word), often) in counts {
         let term = b.index.fields().term(TermKind::Text, &path, &word);
         let having = b.view.searcher.doc_freq(&term);
-        let having = having.map_err(|e| failed("a term", &e))?;
+        let having = having.map_err(|e| index_error("a term", &e))?;
         if having > 0 {
             let worth = often as f32 * b.stats(&path)?.rarity(having);
             words.push((worth, path, word));
@@ -57,7 +57,7 @@ pub(super) fn more_like_this(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<
     let each = words
         .iter()
         .map(|(_, path, word)| b.text_term(path, word, 1.0));
-    scored(b, &args, any(each.collect::<Result<_>>()?))
+    apply_score(b, &args, union_queries(each.collect::<Result<_>>()?))
 }
 
 fn count_document(

@@ -41,7 +41,7 @@ const OPERATORS: &[(&str, BuildOperator)] = &[
     ("exists", |b, path, v, _| value::exists(b, path, v)),
     ("geoShape", |b, path, v, _| geo::geo_shape(b, path, v)),
     ("geoWithin", |b, path, v, _| geo::geo_within(b, path, v)),
-    ("in", |b, path, v, _| value::within(b, path, v)),
+    ("in", |b, path, v, _| value::build_in(b, path, v)),
     ("moreLikeThis", |b, path, v, _| {
         like::more_like_this(b, path, v)
     }),

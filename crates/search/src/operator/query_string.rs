@@ -2,8 +2,8 @@
 //! AND, OR and NOT, each with an optional boost after `^`. Adjacent parts are joined by OR.
 
 use super::build::Build;
-use super::score::scored;
-use super::text::{Fuzzy, all, any, pattern_of_wildcard, phrase_at, word};
+use super::score::apply_score;
+use super::text::{Fuzzy, intersect_queries, pattern_of_wildcard, phrase_at, union_queries, word};
 use crate::args::Args;
 use crate::error::invalid;
 use crate::matching::TokenTest;
@@ -52,9 +52,9 @@ pub(super) fn query_string(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Bo
         words: &words,
         at: 0,
     };
-    let found = parser.either(&b.key(default)?, 0)?;
+    let found = parser.parse_alternatives(&b.key(default)?, 0)?;
     match found {
-        Some(found) if parser.at == words.len() => scored(b, &args, found),
+        Some(found) if parser.at == words.len() => apply_score(b, &args, found),
         _ => Err(unreadable(query)),
     }
 }
@@ -181,7 +181,7 @@ impl Parser<'_, '_> {
     }
 
     /// Alternatives, joined by OR or nothing; `+` and `-` require and exclude.
-    fn either(&mut self, path: &str, depth: usize) -> Result<Option<Box<dyn Query>>> {
+    fn parse_alternatives(&mut self, path: &str, depth: usize) -> Result<Option<Box<dyn Query>>> {
         if depth > DEPTH_MAX {
             return Err(invalid(format!(
                 "\"queryString.query\": parentheses may be {DEPTH_MAX} deep at most"
@@ -198,7 +198,7 @@ impl Parser<'_, '_> {
                 _ => Occur::Should,
             };
             self.at += usize::from(occur != Occur::Should);
-            match self.both(path, depth)? {
+            match self.parse_conjunction(path, depth)? {
                 Some(query) => clauses.push((occur, query)),
                 None => return Ok(None),
             }
@@ -213,7 +213,7 @@ impl Parser<'_, '_> {
     }
 
     /// Parts joined by AND, some of them negated by NOT.
-    fn both(&mut self, path: &str, depth: usize) -> Result<Option<Box<dyn Query>>> {
+    fn parse_conjunction(&mut self, path: &str, depth: usize) -> Result<Option<Box<dyn Query>>> {
         let mut clauses = Vec::new();
         loop {
             let occur = match self.take(&QueryToken::Not) {
@@ -260,7 +260,7 @@ impl Parser<'_, '_> {
                 Ok(Some(self.b.tokens(TermKind::Text, path, test)))
             }
             QueryToken::Open => {
-                let found = self.either(path, depth + 1)?;
+                let found = self.parse_alternatives(path, depth + 1)?;
                 Ok(found.filter(|_| self.take(&QueryToken::Close)))
             }
             QueryToken::Phrase(text, slop) => {
@@ -303,8 +303,8 @@ impl Parser<'_, '_> {
         let each: Vec<Box<dyn Query>> = each.collect::<Result<_>>()?;
         Ok(match each.len() {
             0 => Box::new(EmptyQuery),
-            1 => any(each),
-            _ => all(each),
+            1 => union_queries(each),
+            _ => intersect_queries(each),
         })
     }
 }

@@ -15,19 +15,19 @@ const FUNCTIONS: [&str; 8] = [
 ];
 
 /// Applies the operator's `score` option to a query.
-pub(super) fn scored(
+pub(super) fn apply_score(
     b: &Build<'_>,
     args: &Args<'_>,
     query: Box<dyn Query>,
 ) -> Result<Box<dyn Query>> {
     match args.get("score") {
         None => Ok(query),
-        Some(v) => scored_by(b, &args.name("score"), v, query),
+        Some(v) => apply_score_at(b, &args.name("score"), v, query),
     }
 }
 
 /// Applies the score option at `path` to a query.
-pub(super) fn scored_by(
+pub(super) fn apply_score_at(
     b: &Build<'_>,
     path: &str,
     v: Value<'_>,
@@ -40,7 +40,7 @@ pub(super) fn scored_by(
         score.get("constant"),
         score.get("function"),
     ) {
-        (Some(v), None, None) => boosted(b, &score, v, query),
+        (Some(v), None, None) => boost_query(b, &score, v, query),
         (None, Some(v), None) => {
             let inner = Args::new(&score.name("constant"), v, &["value"])?;
             let to = least(&inner, "value", 0.0)?;
@@ -58,7 +58,7 @@ pub(super) fn scored_by(
     }
 }
 
-fn boosted(
+fn boost_query(
     b: &Build<'_>,
     score: &Args<'_>,
     v: Value<'_>,

@@ -3,9 +3,9 @@
 
 use super::build::Build;
 use super::path::plain;
-use super::score::scored;
+use super::score::apply_score;
 use crate::args::Args;
-use crate::error::{failed, invalid};
+use crate::error::{index_error, invalid};
 use crate::marked::HighlightTerm;
 use crate::matching::{MatcherQuery, SpanQuery, Spans};
 use crate::schema::TermKind;
@@ -35,7 +35,7 @@ pub(super) fn span(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Qu
         path,
         weight: parser.weight,
     });
-    scored(b, &args, query)
+    apply_score(b, &args, query)
 }
 
 struct Parser<'p, 'i> {
@@ -158,7 +158,7 @@ impl Parser<'_, '_> {
                 self.b.mark(path, HighlightTerm::Token(t.text.clone()));
                 let term = self.b.index.fields().term(TermKind::Text, path, &t.text);
                 let having = self.b.view.searcher.doc_freq(&term);
-                self.weight += stats.rarity(having.map_err(|e| failed("a term", &e))?);
+                self.weight += stats.rarity(having.map_err(|e| index_error("a term", &e))?);
                 terms.push(SpanQuery::Term(term));
             }
         }

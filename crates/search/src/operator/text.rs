@@ -2,11 +2,11 @@
 
 use super::build::Build;
 use super::path::{TextPath, plain, texts};
-use super::score::scored;
+use super::score::apply_score;
 use crate::analysis::Token;
 use crate::args::Args;
 use crate::definition::FieldKind;
-use crate::error::{failed, invalid};
+use crate::error::{index_error, invalid};
 use crate::marked::HighlightTerm;
 use crate::matching::{MatcherQuery, Phrase, Terms, TextStats, TokenTest};
 use crate::schema::{TermKind, shown_path};
@@ -46,11 +46,11 @@ fn parse_fuzzy(args: &Args<'_>) -> Result<Option<Fuzzy>> {
 }
 
 /// Any of several queries; the scores of all that match are added.
-pub(super) fn any(queries: Vec<Box<dyn Query>>) -> Box<dyn Query> {
+pub(super) fn union_queries(queries: Vec<Box<dyn Query>>) -> Box<dyn Query> {
     Box::new(BooleanQuery::union(queries))
 }
 
-pub(super) fn all(queries: Vec<Box<dyn Query>>) -> Box<dyn Query> {
+pub(super) fn intersect_queries(queries: Vec<Box<dyn Query>>) -> Box<dyn Query> {
     let required = queries.into_iter().map(|q| (Occur::Must, q));
     Box::new(BooleanQuery::new(required.collect()))
 }
@@ -91,10 +91,14 @@ pub(super) fn text(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Qu
                     .map(|t| word(b, &at.key, &t.text, fuzzy))
                     .collect::<Result<Vec<_>>>()?,
             };
-            found.push(if every { all(words) } else { any(words) });
+            found.push(if every {
+                intersect_queries(words)
+            } else {
+                union_queries(words)
+            });
         }
     }
-    scored(b, &args, any(found))
+    apply_score(b, &args, union_queries(found))
 }
 
 /// Texts with the words or with their synonyms.
@@ -119,7 +123,7 @@ fn with_synonyms(
                 several => phrase_at(b, TermKind::Text, path, several, 0)?,
             });
         }
-        found.push(any(each));
+        found.push(union_queries(each));
         rest = rest.get(words..).unwrap_or_default();
     }
     Ok(found)
@@ -146,7 +150,7 @@ pub(super) fn word(
     let mut near: BTreeMap<String, usize> = BTreeMap::new();
     for segment in b.view.searcher.segment_readers() {
         terms
-            .each(segment, &mut |rest, _| {
+            .visit_terms(segment, &mut |rest, _| {
                 let other = format!("{fixed}{rest}");
                 let chars: Vec<char> = other.chars().collect();
                 if let Some(edits) = distance(&wanted, &chars, fuzzy.edits) {
@@ -154,7 +158,7 @@ pub(super) fn word(
                 }
                 Ok(())
             })
-            .map_err(|e| failed("terms", &e))?;
+            .map_err(|e| index_error("terms", &e))?;
     }
     let mut near: Vec<(usize, String)> = near.into_iter().map(|(t, n)| (n, t)).collect();
     near.sort();
@@ -164,7 +168,7 @@ pub(super) fn word(
         let worth = (1.0 - *edits as f32 / shorter as f32).max(0.0);
         b.text_term(path, other, worth)
     });
-    Ok(any(queries.collect::<Result<_>>()?))
+    Ok(union_queries(queries.collect::<Result<_>>()?))
 }
 
 /// Edit distance of two words, where swapping two adjacent letters is one edit; `None` above
@@ -207,7 +211,7 @@ pub(super) fn phrase(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn 
             found.extend(phrase_at(b, TermKind::Text, &at.key, &tokens, slop)?);
         }
     }
-    scored(b, &args, any(found))
+    apply_score(b, &args, union_queries(found))
 }
 
 /// Texts with the tokens at their distances; `None` without tokens.
@@ -237,7 +241,7 @@ pub(super) fn phrase_at(
     for t in tokens {
         let term = b.index.fields().term(kind, path, &t.text);
         let having = b.view.searcher.doc_freq(&term);
-        weight += stats.rarity(having.map_err(|e| failed("a term", &e))?);
+        weight += stats.rarity(having.map_err(|e| index_error("a term", &e))?);
         terms.push((term, t.position - first));
     }
     Ok((!terms.is_empty()).then(|| {
@@ -279,12 +283,12 @@ pub(super) fn autocomplete(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Bo
                     let each = tokens
                         .iter()
                         .map(|t| b.plain_term(TermKind::Gram, path, &t.text));
-                    found.push(any(each.collect()));
+                    found.push(union_queries(each.collect()));
                 }
             }
         }
     }
-    scored(b, &args, any(found))
+    apply_score(b, &args, union_queries(found))
 }
 
 /// `wildcard: {query, path, allowAnalyzedField, score}`: `*` matches any characters, `?` one
@@ -350,7 +354,7 @@ fn patterns(
             found.push(b.tokens(TermKind::Text, key, TokenTest::Matching(compiled)));
         }
     }
-    scored(b, &args, any(found))
+    apply_score(b, &args, union_queries(found))
 }
 
 #[cfg(test)]

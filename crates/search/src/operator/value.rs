@@ -3,7 +3,7 @@
 use super::build::Build;
 use super::geo::near_place;
 use super::path::plain;
-use super::score::scored;
+use super::score::apply_score;
 use crate::args::Args;
 use crate::error::invalid;
 use crate::matching::{ColumnTest, Columns, MatcherQuery, Scoring, TokenTest};
@@ -53,7 +53,7 @@ fn column(path: &str, test: ColumnTest, scoring: Scoring) -> Box<dyn Query> {
 }
 
 /// Any of several queries, with one score however many match.
-fn any(queries: Vec<Box<dyn Query>>) -> Box<dyn Query> {
+fn union_queries(queries: Vec<Box<dyn Query>>) -> Box<dyn Query> {
     Box::new(ConstScoreQuery::new(
         Box::new(BooleanQuery::union(queries)),
         1.0,
@@ -68,11 +68,11 @@ pub(super) fn equals(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn 
     };
     let paths = plain(b, &args)?;
     let found = paths.iter().map(|p| equal(b, &args, p, value));
-    scored(b, &args, any(found.collect::<Result<_>>()?))
+    apply_score(b, &args, union_queries(found.collect::<Result<_>>()?))
 }
 
 /// `in: {path, value, score}`: the value or any value of the array.
-pub(super) fn within(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Query>> {
+pub(super) fn build_in(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Query>> {
     let args = Args::new(path, v, &["path", "value", "score"])?;
     let value = args.required("value")?;
     let values: Vec<Value<'_>> = match value {
@@ -88,7 +88,7 @@ pub(super) fn within(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn 
             found.push(equal(b, &args, &p, *v)?);
         }
     }
-    scored(b, &args, any(found))
+    apply_score(b, &args, union_queries(found))
 }
 
 /// `exists: {path, score}`.
@@ -97,11 +97,11 @@ pub(super) fn exists(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn 
     let Some(field) = args.string("path")? else {
         return Err(invalid(format!("\"{path}.path\" is required")));
     };
-    scored(b, &args, there(b, field)?)
+    apply_score(b, &args, build_exists(b, field)?)
 }
 
 /// Documents with a value at or below a path.
-pub(super) fn there(b: &Build<'_>, field: &str) -> Result<Box<dyn Query>> {
+pub(super) fn build_exists(b: &Build<'_>, field: &str) -> Result<Box<dyn Query>> {
     let below = format!("{field}.");
     let mut paths = b.paths(&below)?;
     paths.push(field.to_owned());
@@ -109,7 +109,7 @@ pub(super) fn there(b: &Build<'_>, field: &str) -> Result<Box<dyn Query>> {
         let key = b.key(p)?;
         Ok(b.plain_term(TermKind::Exists, &key, ""))
     });
-    Ok(any(each.collect::<Result<_>>()?))
+    Ok(union_queries(each.collect::<Result<_>>()?))
 }
 
 /// The bounds of a range: values of one type, with whether they are inclusive.
@@ -142,8 +142,8 @@ pub(super) fn range(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Q
         )));
     }
     let paths = plain(b, &args)?;
-    let found = paths.iter().map(|p| between(b, &args, p, &limits));
-    scored(b, &args, any(found.collect::<Result<_>>()?))
+    let found = paths.iter().map(|p| build_range(b, &args, p, &limits));
+    apply_score(b, &args, union_queries(found.collect::<Result<_>>()?))
 }
 
 fn bound<T>(limit: Option<(Value<'_>, bool)>, read: impl Fn(Value<'_>) -> T) -> Bound<T> {
@@ -158,7 +158,7 @@ fn bound<T>(limit: Option<(Value<'_>, bool)>, read: impl Fn(Value<'_>) -> T) -> 
 ///
 /// # Errors
 /// 8 UnknownError for values of a type without ranges, or of two types.
-pub(super) fn between(
+pub(super) fn build_range(
     b: &Build<'_>,
     args: &Args<'_>,
     path: &str,
@@ -220,7 +220,7 @@ pub(super) fn near(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Qu
         Value::Int32(_) | Value::Int64(_) | Value::Double(_) => {
             (ColumnKind::Number, origin.as_f64().unwrap_or(0.0))
         }
-        Value::Document(d) => return scored(b, &args, near_place(b, &args, d, pivot)?),
+        Value::Document(d) => return apply_score(b, &args, near_place(b, &args, d, pivot)?),
         v => return Err(args.wrong_type("origin", "a number, a date or a point", v)),
     };
     let scoring = Scoring::Near { origin, pivot };
@@ -228,5 +228,5 @@ pub(super) fn near(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Qu
     let each = paths
         .iter()
         .map(|p| column(p, ColumnTest::Any(kind), scoring));
-    scored(b, &args, Box::new(BooleanQuery::union(each.collect())))
+    apply_score(b, &args, Box::new(BooleanQuery::union(each.collect())))
 }

@@ -32,7 +32,7 @@ fn schools() -> Arc<Index> {
     )
 }
 
-fn within(path: &str, operator: &DocBuf) -> DocBuf {
+fn embed_operator(path: &str, operator: &DocBuf) -> DocBuf {
     doc! { "embeddedDocument": { "path": path, "operator": operator } }
 }
 
@@ -40,7 +40,7 @@ fn text(path: &str, query: &str) -> DocBuf {
     doc! { "text": { "path": path, "query": query } }
 }
 
-fn both(a: &DocBuf, b: &DocBuf) -> DocBuf {
+fn require_both(a: &DocBuf, b: &DocBuf) -> DocBuf {
     doc! { "compound": { "must": [a, b] } }
 }
 
@@ -53,31 +53,37 @@ fn all_of_an_operator_is_found_in_one_element() {
     );
     let experienced = doc! { "range": { "path": "teachers.years", "gte": 10i32 } };
     let no_jane = doc! { "compound": { "mustNot": [&jane] } };
-    let old_art = both(
+    let old_art = require_both(
         &text("teachers.classes.subject", "art"),
         &doc! { "range": { "path": "teachers.classes.grade", "gte": 10i32 } },
     );
-    let nested = both(&jane, &within("teachers.classes", &old_art));
+    let nested = require_both(&jane, &embed_operator("teachers.classes", &old_art));
     for (spec, wanted) in [
-        (within("teachers", &jane), vec![0, 1]),
-        (within("teachers", &both(&jane, &green)), vec![1]),
-        (within("teachers", &both(&experienced, &green)), vec![0]),
-        (within("teachers", &no_jane), vec![0]),
-        (within("teachers", &nested), vec![1]),
-        (within("teachers.classes", &old_art), vec![1]),
+        (embed_operator("teachers", &jane), vec![0, 1]),
         (
-            within("teachers", &doc! { "exists": { "path": "teachers.years" } }),
+            embed_operator("teachers", &require_both(&jane, &green)),
+            vec![1],
+        ),
+        (
+            embed_operator("teachers", &require_both(&experienced, &green)),
+            vec![0],
+        ),
+        (embed_operator("teachers", &no_jane), vec![0]),
+        (embed_operator("teachers", &nested), vec![1]),
+        (embed_operator("teachers.classes", &old_art), vec![1]),
+        (
+            embed_operator("teachers", &doc! { "exists": { "path": "teachers.years" } }),
             vec![0, 1],
         ),
         // Elements are separate from their documents.
         (jane.clone(), vec![]),
         (
-            doc! { "compound": { "mustNot": [&within("teachers", &jane)] } },
+            doc! { "compound": { "mustNot": [&embed_operator("teachers", &jane)] } },
             vec![2],
         ),
         (
             doc! { "compound": { "must": [&text("name", "north")],
-            "mustNot": [&within("teachers", &green)] } },
+            "mustNot": [&embed_operator("teachers", &green)] } },
             vec![],
         ),
     ] {
@@ -125,7 +131,7 @@ fn scores_of_elements_become_one() {
     // A number in the element itself.
     let years = doc! { "text": { "path": "teachers.first", "query": "jane",
     "score": { "function": { "path": "teachers.years" } } } };
-    let found = search(&index, within("teachers", &years).doc()).expect("found");
+    let found = search(&index, embed_operator("teachers", &years).doc()).expect("found");
     assert_eq!(found, [(1, 5.0), (0, 3.0)]);
 }
 
@@ -137,7 +143,7 @@ fn a_changed_document_leaves_no_elements_behind() {
     writer.put(&[0], new.doc()).expect("a document");
     writer.remove(&[1]);
     writer.commit(2).expect("a commit");
-    let named = |name: &str| within("teachers", &text("teachers.first", name));
+    let named = |name: &str| embed_operator("teachers", &text("teachers.first", name));
     assert_eq!(search_positions(&index, &named("jane")), [] as [u8; 0]);
     assert_eq!(search_positions(&index, &named("eve")), [0]);
     assert_eq!(index.documents(), 2);

@@ -56,7 +56,7 @@ fn binary(numbers: &[f32], bytes: bool) -> Vec<u8> {
 }
 
 /// The signs as packed bits.
-fn packed(numbers: &[f32]) -> Vec<u8> {
+fn pack_signs(numbers: &[f32]) -> Vec<u8> {
     let mut out = vec![0x10, 0];
     for chunk in numbers.chunks(8) {
         let bit = |(n, v): (usize, &f32)| u8::from(*v > 0.0) << (7 - n);
@@ -77,7 +77,7 @@ fn definition(similarity: &str, quantization: &str) -> DocBuf {
     ] }
 }
 
-fn filled(
+fn fill_index(
     spec: &DocBuf,
     place: IndexLocation<'_>,
     encode: &dyn Fn(&[f32]) -> Vec<u8>,
@@ -154,9 +154,9 @@ fn an_approximate_search_finds_nearly_all() {
         ("euclidean", "scalar", floats),
         ("dotProduct", "scalar", floats),
         ("cosine", "none", bytes),
-        ("euclidean", "none", &packed),
+        ("euclidean", "none", &pack_signs),
     ] {
-        let index = filled(
+        let index = fill_index(
             &definition(similarity, quantization),
             IndexLocation::Memory,
             encode,
@@ -182,7 +182,7 @@ fn an_approximate_search_finds_nearly_all() {
 #[test]
 fn signs_find_most_and_scores_are_exact() {
     let floats: &dyn Fn(&[f32]) -> Vec<u8> = &|v| binary(v, false);
-    let index = filled(
+    let index = fill_index(
         &definition("cosine", "binary"),
         IndexLocation::Memory,
         floats,
@@ -199,7 +199,7 @@ fn signs_find_most_and_scores_are_exact() {
 #[test]
 fn a_document_that_is_gone_is_not_found_by_a_graph() {
     let floats: &dyn Fn(&[f32]) -> Vec<u8> = &|v| binary(v, false);
-    let index = filled(&definition("cosine", "none"), IndexLocation::Memory, floats);
+    let index = fill_index(&definition("cosine", "none"), IndexLocation::Memory, floats);
     build(&index);
     let query = floats(&Rng(5).vector());
     let first = 0u16.to_be_bytes().to_vec();
@@ -216,7 +216,7 @@ fn a_graph_in_a_file_is_read_again_and_a_damaged_one_is_built_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let floats: &dyn Fn(&[f32]) -> Vec<u8> = &|v| binary(v, false);
     let spec = definition("cosine", "none");
-    let index = filled(&spec, IndexLocation::Folder(folder.path()), floats);
+    let index = fill_index(&spec, IndexLocation::Folder(folder.path()), floats);
     build(&index);
     drop(index);
     let file = std::fs::read_dir(folder.path())
@@ -248,7 +248,7 @@ fn a_graph_in_a_file_is_read_again_and_a_damaged_one_is_built_again() {
 #[test]
 fn without_room_every_vector_is_compared() {
     let floats: &dyn Fn(&[f32]) -> Vec<u8> = &|v| binary(v, false);
-    let index = filled(&definition("cosine", "none"), IndexLocation::Memory, floats);
+    let index = fill_index(&definition("cosine", "none"), IndexLocation::Memory, floats);
     let mut asked = 0;
     let more = index.build_graphs(500, &mut |bytes| {
         asked = bytes;

@@ -38,7 +38,7 @@ fn tokens(index: &Index, spec: &DocBuf) -> Vec<(u8, String)> {
     found
 }
 
-fn sorted(sort: DocBuf) -> DocBuf {
+fn sort_names(sort: DocBuf) -> DocBuf {
     doc! { "exists": { "path": "name" }, "sort": &sort }
 }
 
@@ -63,7 +63,11 @@ fn documents_come_in_the_order_of_fields() {
         (doc! { "ok": -1i32, "name": 1i32 }, [2, 1, 3, 0]),
         (doc! { "at": -1i32, "n": -1i32 }, [0, 2, 1, 3]),
     ] {
-        assert_eq!(places(&index, &sorted(sort.clone())), wanted, "{sort:?}");
+        assert_eq!(
+            places(&index, &sort_names(sort.clone())),
+            wanted,
+            "{sort:?}"
+        );
     }
     let text = |sort: DocBuf| {
         doc! { "text": { "query": "pear", "path": "text" }, "sort": &sort }
@@ -83,12 +87,12 @@ fn a_search_goes_on_after_and_before_a_token() {
         doc! { "n": 1i32 },
         doc! { "ok": 1i32 },
     ] {
-        let all = tokens(&index, &sorted(sort.clone()));
+        let all = tokens(&index, &sort_names(sort.clone()));
         let order: Vec<u8> = all.iter().map(|(n, _)| *n).collect();
         for (at, (_, token)) in all.iter().enumerate() {
             let from = |side: &str| {
                 DocBuf::build(|w| {
-                    w.put_all(sorted(sort.clone()).doc());
+                    w.put_all(sort_names(sort.clone()).doc());
                     w.put(side, token.as_str());
                 })
             };
@@ -237,7 +241,7 @@ fn stored_fields_are_cut_from_documents() {
         let index = index_of("search", &definition, &[]);
         let doc = doc! { "_id": 1i32, "a": { "b": 2i32, "c": 3i32 },
         "l": [{ "b": 4i32, "c": 5i32 }, 6i32], "d": 7i32 };
-        index.definition().stored_of(doc.doc())
+        index.definition().stored_source(doc.doc())
     };
     assert_eq!(of(doc! { "v": false }), None);
     let all = doc! { "_id": 1i32, "a": { "b": 2i32, "c": 3i32 },

@@ -134,7 +134,7 @@ impl<'t> SalvageFolder<'t> {
         File::open(&self.folder)?.sync_all()
     }
 
-    fn failed(&self, e: &std::io::Error) -> model::MongoError {
+    fn write_error(&self, e: &std::io::Error) -> model::MongoError {
         let shown = self.folder.display();
         model::MongoError::internal(format!("cannot write into {shown}: {e}"))
     }
@@ -144,7 +144,7 @@ impl SalvageSink for SalvageFolder<'_> {
     fn document(&mut self, ns: &Namespace, doc: Doc<'_>, _: &str) -> Result<()> {
         let file = file_of(ns, "");
         let written = self.append(&file, doc.as_bytes());
-        written.map_err(|e| self.failed(&e))
+        written.map_err(|e| self.write_error(&e))
     }
 
     fn row(&mut self, row: &DamagedRow<'_>) -> Result<()> {
@@ -163,12 +163,12 @@ impl SalvageSink for SalvageFolder<'_> {
             None => PathBuf::from("quarry").join("rows.damaged.bson"),
         };
         let written = self.append(&file, doc.as_bytes());
-        written.map_err(|e| self.failed(&e))
+        written.map_err(|e| self.write_error(&e))
     }
 
     fn keep(&mut self) -> Result<()> {
         let written = self.write_all();
-        written.map_err(|e| self.failed(&e))
+        written.map_err(|e| self.write_error(&e))
     }
 
     fn report_defect(&mut self, line: &str) {

@@ -52,7 +52,7 @@ pub(super) fn run(args: &RepairArgs, tell: &mut dyn FnMut(&str)) -> Result<(), F
     let mut apart = SalvageFolder::new(folder, head, tell)?;
     let scratch = Scratch::make(data.join(COPY))?;
     let done = match examine(&options, scratch.path(), &mut apart)? {
-        DirectoryState::Sound => in_place(&options, &mut apart)?,
+        DirectoryState::Sound => repair_in_place(&options, &mut apart)?,
         DirectoryState::Damaged(source) => rebuild(&options, source, scratch.path(), &mut apart)?,
     };
     drop(scratch);
@@ -192,7 +192,7 @@ fn exchange(data: &Path, rebuilt: &Path) -> Result<(), Failure> {
 }
 
 /// Repairs a directory whose files can be read.
-fn in_place(
+fn repair_in_place(
     options: &EngineOptions<'_>,
     apart: &mut SalvageFolder<'_>,
 ) -> Result<RepairReport, Failure> {

@@ -97,7 +97,7 @@ pub(super) fn play(
     let fail = |e: model::MongoError| Failure::of_data(e.to_string());
     let store = Arc::new(Store::open(engine, Arc::new(hooks)).map_err(fail)?);
     let known = find_known_times(&store, plan)?;
-    let service = Service::new(Config::default(), clock, Arc::clone(&store)).shared();
+    let service = Service::new(Config::default(), clock, Arc::clone(&store)).into_shared();
     let dispatcher = Arc::new(registry::dispatcher(service));
     let mut player = LogReplayer {
         connection: dispatcher.connect("127.0.0.1:0"),

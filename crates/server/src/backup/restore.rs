@@ -52,7 +52,7 @@ pub(super) fn run(args: &RestoreArgs, tell: &mut dyn FnMut(&str)) -> Result<(), 
     if let Some(text) = &args.to {
         let moment = Moment::parse(text).map_err(|e| Failure::of_options(e.to_string()))?;
         let plan = replay::plan(&repository, moment, args.backup.as_deref())?;
-        return up_to(args, &repository, &plan, &mut pace, tell);
+        return restore_up_to(args, &repository, &plan, &mut pace, tell);
     }
     if args.dbpath.join(FOLDER).exists() {
         return Err(Failure::of_options(format!(
@@ -81,7 +81,7 @@ pub(super) fn run(args: &RestoreArgs, tell: &mut dyn FnMut(&str)) -> Result<(), 
 
 /// Restores the files into a folder of the directory, replays the log there, then moves the files
 /// up. A restore that was interrupted during the replay begins that anew.
-fn up_to(
+fn restore_up_to(
     args: &RestoreArgs,
     repository: &Repository,
     plan: &Plan,
@@ -145,9 +145,9 @@ impl Stage {
             }
             _ => {}
         }
-        fs::create_dir_all(target).map_err(|e| stage.failed(&e))?;
-        for entry in fs::read_dir(target).map_err(|e| stage.failed(&e))? {
-            let name = entry.map_err(|e| stage.failed(&e))?.file_name();
+        fs::create_dir_all(target).map_err(|e| stage.restore_error(&e))?;
+        for entry in fs::read_dir(target).map_err(|e| stage.restore_error(&e))? {
+            let name = entry.map_err(|e| stage.restore_error(&e))?.file_name();
             let name = name.to_string_lossy();
             if name != FOLDER && name != "lost+found" && !name.starts_with('.') {
                 return Err(Failure::of_options(format!(
@@ -160,11 +160,11 @@ impl Stage {
             fs::write(folder.join("job.new"), job)?;
             fs::rename(folder.join("job.new"), folder.join("job"))
         };
-        write().map_err(|e| stage.failed(&e))?;
+        write().map_err(|e| stage.restore_error(&e))?;
         Ok(stage)
     }
 
-    fn failed(&self, e: &std::io::Error) -> Failure {
+    fn restore_error(&self, e: &std::io::Error) -> Failure {
         Failure::of_data(format!(
             "cannot restore into {}: {e}",
             self.target.display()
@@ -183,7 +183,7 @@ impl Stage {
     fn data(&self) -> Result<PathBuf, Failure> {
         let data = self.folder().join("data");
         if data.join(MARKER).exists() {
-            fs::remove_dir_all(&data).map_err(|e| self.failed(&e))?;
+            fs::remove_dir_all(&data).map_err(|e| self.restore_error(&e))?;
         }
         Ok(data)
     }
@@ -193,12 +193,12 @@ impl Stage {
             fs::File::create(self.folder().join("played"))?.sync_all()?;
             fs::File::open(self.folder())?.sync_all()
         };
-        write().map_err(|e| self.failed(&e))
+        write().map_err(|e| self.restore_error(&e))
     }
 
     fn finish(self) -> Result<(), Failure> {
         let moved = crate::moving::move_up(&self.folder().join("data"), &self.target)
             .and_then(|()| fs::remove_dir_all(self.folder()));
-        moved.map_err(|e| self.failed(&e))
+        moved.map_err(|e| self.restore_error(&e))
     }
 }

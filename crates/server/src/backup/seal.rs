@@ -158,7 +158,7 @@ impl SegmentCipher {
             .and_then(|file| PieceReader::new(file, data, name.as_bytes()))
             .and_then(|mut reader| {
                 reader.read_to_end(&mut plain)?;
-                reader.behind()
+                reader.trailing_bytes()
             });
         match read {
             Ok(0) => Ok(Some(plain)),

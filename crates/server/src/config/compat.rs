@@ -7,7 +7,7 @@ pub(super) fn profile(given: Option<&str>) -> Result<Profile, String> {
     let Some(given) = given else {
         return Ok(Profile::default());
     };
-    Profile::named(given).ok_or_else(|| {
+    Profile::find(given).ok_or_else(|| {
         let known: Vec<_> = Profile::ALL.iter().map(|p| p.name()).collect();
         format!("compat must be one of {}, given {given}", known.join(", "))
     })

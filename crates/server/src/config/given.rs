@@ -185,7 +185,7 @@ impl OptionFields {
     }
 
     /// Adds the options of the file that the command line does not have.
-    pub(super) fn over(self, file: Option<Value>) -> OptionFields {
+    pub(super) fn add_file(self, file: Option<Value>) -> OptionFields {
         let mut fields = match file {
             Some(Value::Mapping(fields)) => fields,
             _ => Mapping::new(),
@@ -393,7 +393,7 @@ mod tests {
         let file = "net: {port: 1, bindIp: 127.0.0.1}\n\
                     security: {ldap: {bind: {queryUser: cn=s, queryPassword: geheim}}}\n";
         let file = serde_yaml_ng::from_str(file).unwrap();
-        let given = OptionFields::of(&command(), &matches.unwrap()).over(Some(file));
+        let given = OptionFields::of(&command(), &matches.unwrap()).add_file(Some(file));
         let shown = given.document().unwrap().to_string();
         let flat = shown.replace(' ', "");
         assert!(flat.contains("port:2,bindIp:\"127.0.0.1\""), "{shown}");

@@ -69,7 +69,7 @@ impl Otlp {
             };
         };
         Ok(Some(Otlp {
-            endpoint: checked(endpoint)?,
+            endpoint: check_endpoint(endpoint)?,
             interval: duration("otlpIntervalMS", interval, &INTERVAL)?,
             timeout: duration("otlpTimeoutMS", timeout, &TIMEOUT)?,
         }))
@@ -89,7 +89,7 @@ fn duration(name: &str, given: Option<u64>, period: &Period) -> Result<Duration,
 }
 
 /// Checks that `endpoint` is an address. It may hold a secret and is not shown in the error.
-fn checked(endpoint: String) -> Result<String, String> {
+fn check_endpoint(endpoint: String) -> Result<String, String> {
     let wanted = "otlpEndpoint must be like http://HOST:4318/v1/metrics";
     let Some(rest) = endpoint.strip_prefix("http://") else {
         return Err(format!(

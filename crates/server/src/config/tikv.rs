@@ -148,7 +148,7 @@ impl Tikv {
             });
         }
         let reads = args.tikv_reads.as_ref().or(file.reads.as_ref());
-        let reads_here = reads_here(reads, address.is_some())?;
+        let reads_here = parse_reads_here(reads, address.is_some())?;
         let prefix = args.tikv_prefix.clone().or(file.prefix);
         let prefix = prefix.unwrap_or_else(|| "quarry".to_owned());
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
@@ -236,7 +236,7 @@ fn tls(
 }
 
 /// Whether a server that does not hold the database executes reads itself.
-fn reads_here(given: Option<&String>, is_one_of_equals: bool) -> Result<bool, String> {
+fn parse_reads_here(given: Option<&String>, is_one_of_equals: bool) -> Result<bool, String> {
     let Some(given) = given else {
         return Ok(is_one_of_equals);
     };

@@ -184,10 +184,10 @@ fn verify(
 ) -> Result<(), ConvertError> {
     let mut told = ProgressReport::new("read back", tell);
     let wanted = rows::digests(source, &mut |table, rows, bytes| {
-        told.moved(table, rows, bytes);
+        told.add_progress(table, rows, bytes);
     })?;
     let found = rows::digests(target.as_ref(), &mut |table, rows, bytes| {
-        told.moved(table, rows, bytes);
+        told.add_progress(table, rows, bytes);
     })?;
     if let Some(difference) = rows::difference(&wanted, &found) {
         return Err(ConvertError::data(format!(
@@ -228,7 +228,7 @@ impl<'a> ProgressReport<'a> {
         }
     }
 
-    fn moved(&mut self, table: Table, rows: u64, bytes: u64) {
+    fn add_progress(&mut self, table: Table, rows: u64, bytes: u64) {
         self.rows += rows;
         self.bytes += bytes;
         if self.last.elapsed() >= TELL_EVERY {
@@ -250,8 +250,8 @@ struct CopyContext<'a, 'b> {
 impl Progress for CopyContext<'_, '_> {
     type Stop = ConvertError;
 
-    fn moved(&mut self, table: Table, rows: u64, bytes: u64) {
-        self.told.moved(table, rows, bytes);
+    fn add_progress(&mut self, table: Table, rows: u64, bytes: u64) {
+        self.told.add_progress(table, rows, bytes);
     }
 
     fn durable(&mut self, at: &Position) -> Result<(), ConvertError> {

@@ -40,7 +40,7 @@ pub(super) trait Progress {
     /// The reason to stop.
     type Stop: From<storage::StorageError>;
     /// Rows and bytes that were read or written since the last call.
-    fn moved(&mut self, table: Table, rows: u64, bytes: u64);
+    fn add_progress(&mut self, table: Table, rows: u64, bytes: u64);
     /// Everything up to here need not be copied again.
     fn durable(&mut self, at: &Position) -> std::result::Result<(), Self::Stop>;
 }
@@ -91,7 +91,7 @@ fn copy_table<P: Progress>(
         })?;
         if batch.byte_len() >= BATCH_BYTES || !more {
             let bytes = batch.byte_len();
-            progress.moved(table, batch.len() as u64, bytes as u64);
+            progress.add_progress(table, batch.len() as u64, bytes as u64);
             pending += bytes;
             if !batch.is_empty() {
                 let pos = target.apply(&batch, Durability::Buffered)?;

@@ -82,7 +82,7 @@ fn open(options: &EngineOptions<'_>) -> Result<OpenedEngine, String> {
     let path = options.path;
     match RocksEngine::open(config(options)?) {
         Ok(engine) => {
-            if let Some(report) = engine.repaired() {
+            if let Some(report) = engine.repair_note() {
                 print_line(format_args!(
                     "quarry: repaired {}: {report}",
                     path.display()

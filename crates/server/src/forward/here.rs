@@ -40,7 +40,7 @@ pub trait LocalClient {
     ) -> std::io::Result<Option<Vec<u8>>>;
 
     /// Some bytes were forwarded without being examined here.
-    fn passed_unseen(&mut self);
+    fn forget_forwarded(&mut self);
 }
 
 /// The length of a message that begins with these bytes.

@@ -252,7 +252,7 @@ impl<'a> Connection<'a> {
             return Ok(0);
         }
         let begins = self.requests.is_between();
-        let here = if begins { self.answers_here() } else { None };
+        let here = if begins { self.local_client() } else { None };
         let Some(here) = here else {
             // From now on all messages are forwarded: replies given here could overtake the
             // holder's.
@@ -299,7 +299,7 @@ impl<'a> Connection<'a> {
 
     /// Who may answer the next message here. `None` while the client waits for the holder, whose
     /// replies come in the order of its requests.
-    fn answers_here(&mut self) -> Option<Box<dyn LocalClient>> {
+    fn local_client(&mut self) -> Option<Box<dyn LocalClient>> {
         let slot = self.shared.rules.here.as_ref()?.get()?;
         if self.is_waiting || self.is_pipelined || !self.replies.is_between() {
             return None;
@@ -325,7 +325,7 @@ impl<'a> Connection<'a> {
             return Ok(0);
         }
         if let Some(here) = self.here.as_mut().filter(|_| unseen) {
-            here.passed_unseen();
+            here.forget_forwarded();
         }
         self.requests.see(some);
         self.pass_request(some).map(|()| some.len())

@@ -80,7 +80,7 @@ impl LocalClient for Answers {
         }
     }
 
-    fn passed_unseen(&mut self) {
+    fn forget_forwarded(&mut self) {
         self.unseen.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -159,7 +159,7 @@ impl<H: Handler> Conn<H> {
     fn step(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> StepOutcome {
         if let Phase::Durable(position) = state.phase {
             match env.server.watermark.verdict(position) {
-                Verdict::Send => released(env, state),
+                Verdict::Send => release_reply(env, state),
                 Verdict::Wait => return StepOutcome::Idle,
                 Verdict::GiveUp => return StepOutcome::Close,
             }
@@ -249,7 +249,7 @@ impl<H: Handler> Conn<H> {
                     other => other,
                 }
             }
-            other => self.receive_failed(env, state, other.map(|_| ())),
+            other => self.handle_receive_error(env, state, other.map(|_| ())),
         };
         env.buffers.receive = receive;
         step
@@ -302,7 +302,7 @@ impl<H: Handler> Conn<H> {
                 self.note_received(env, state, received, room);
                 StepOutcome::Go
             }
-            other => self.receive_failed(env, state, other.map(|_| ())),
+            other => self.handle_receive_error(env, state, other.map(|_| ())),
         }
     }
 
@@ -319,7 +319,7 @@ impl<H: Handler> Conn<H> {
         state.readable = received == room || state.half_closed;
     }
 
-    pub(super) fn receive_failed(
+    pub(super) fn handle_receive_error(
         &self,
         env: &mut DriveContext<'_, H>,
         state: &mut State<H::Conn>,
@@ -347,7 +347,7 @@ impl<H: Handler> Conn<H> {
         let mut bytes = std::mem::take(&mut env.buffers.out.bytes);
         let mut broken = false;
         if !matches!(state.channel, Channel::Plain) {
-            match self.sealed(state, bytes) {
+            match self.seal_bytes(state, bytes) {
                 Ok(sealed) => bytes = sealed,
                 Err(broken) => {
                     tell(env, state, &broken);
@@ -448,15 +448,15 @@ impl<H: Handler> Conn<H> {
         let _ = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Both);
         env.set.remove(self);
         if let Some(user) = state.user.take() {
-            env.server.disconnected(user);
+            env.server.disconnect_user(user);
         }
     }
 }
 
 /// The reply is held back no longer, or nobody waits for it.
-pub(super) fn released<H: Handler>(env: &DriveContext<'_, H>, state: &mut State<H::Conn>) {
+pub(super) fn release_reply<H: Handler>(env: &DriveContext<'_, H>, state: &mut State<H::Conn>) {
     if let Some(user) = &mut state.user {
-        env.server.handler.released(user);
+        env.server.handler.release_reply(user);
     }
 }
 
@@ -467,6 +467,6 @@ pub(super) fn tell<H: Handler>(
     broken: &TlsError,
 ) {
     if let Some(user) = &state.user {
-        env.server.handler.broken(user, &broken.0);
+        env.server.handler.report_tls_failure(user, &broken.0);
     }
 }

@@ -66,13 +66,13 @@ impl<H: Handler> Context<H> {
         self.state.store(FINISHED, Ordering::SeqCst);
     }
 
-    pub(super) fn disconnected(&self, user: H::Conn) {
+    pub(super) fn disconnect_user(&self, user: H::Conn) {
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             self.handler.disconnect(user)
         }));
         if result.is_err() {
             self.handler
-                .panicked("(disconnect)", "while a connection was taken down");
+                .report_panic("(disconnect)", "while a connection was taken down");
         }
         self.current.fetch_sub(1, Ordering::Relaxed);
     }

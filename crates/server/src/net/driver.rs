@@ -63,7 +63,7 @@ fn serve<H: Handler>(
         if shared.context.is_finished() {
             return;
         }
-        let mut timeout = set.due(&mut due);
+        let mut timeout = set.take_due(&mut due);
         set.inbox
             .push_quietly(due.drain(..).map(|token| (token, bits::LOOK)));
         match slice() {
@@ -185,7 +185,7 @@ fn run_owned<H: Handler>(
             shared
                 .context
                 .handler
-                .panicked("(network)", "while a connection was driven");
+                .report_panic("(network)", "while a connection was driven");
             *env.buffers = Buffers::new(&shared.context.memory);
             conn.abandon(&mut env);
             StepOutcome::Close

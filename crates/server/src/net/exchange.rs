@@ -7,7 +7,7 @@ use memory::Charge;
 use wire::{Recovery, ReplyContext, ReservedHeader, WireError};
 
 use super::conn::tell;
-use super::conn::{Conn, DriveContext, released};
+use super::conn::{Conn, DriveContext, release_reply};
 use super::handler::{Class, Handler, NextAction};
 use super::set::Pollable;
 use super::state::{PendingReply, Phase, State, StepOutcome};
@@ -141,7 +141,7 @@ impl<H: Handler> Conn<H> {
         let result = catch_unwind(AssertUnwindSafe(|| handler.handle(user, request, out)));
         env.driver.leave();
         let next = result.map_err(|panic| {
-            handler.panicked(request.command_name(), panic_text(&*panic));
+            handler.report_panic(request.command_name(), panic_text(&*panic));
         });
         self.settle(env, state, reserved, reply, next)
     }
@@ -169,7 +169,7 @@ impl<H: Handler> Conn<H> {
         env.driver.enter();
         let result = catch_unwind(AssertUnwindSafe(|| handler.resume(user, out)));
         env.driver.leave();
-        let next = result.map_err(|panic| handler.panicked("(resumed)", panic_text(&*panic)));
+        let next = result.map_err(|panic| handler.report_panic("(resumed)", panic_text(&*panic)));
         match self.settle(env, state, reserved, reply, next) {
             StepOutcome::Idle => StepOutcome::Go,
             other => other,
@@ -229,7 +229,7 @@ impl<H: Handler> Conn<H> {
                 self.hold_back(env, state, start, position)
             }
             NextAction::Durable(_) => {
-                released(env, state);
+                release_reply(env, state);
                 StepOutcome::Idle
             }
             _ => StepOutcome::Idle,
@@ -252,13 +252,13 @@ impl<H: Handler> Conn<H> {
             .split_off(start.min(env.buffers.out.bytes.len()));
         if held.is_empty() {
             // This request gets no reply, so it need not wait.
-            released(env, state);
+            release_reply(env, state);
             return StepOutcome::Idle;
         }
         if let Some(broken) = self.send_out(env, state) {
             return broken;
         }
-        let held = match self.sealed(state, held) {
+        let held = match self.seal_bytes(state, held) {
             Ok(held) => held,
             Err(broken) => {
                 tell(env, state, &broken);

@@ -23,7 +23,7 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// The TLS handshake is complete.
-    fn secured(&self, conn: &mut Self::Conn, entered: &HandshakeResult) {
+    fn complete_handshake(&self, conn: &mut Self::Conn, entered: &HandshakeResult) {
         let _ = (conn, entered);
     }
 
@@ -74,7 +74,7 @@ pub trait Handler: Send + Sync + 'static {
 
     /// The wait of [`NextAction::Durable`] is over: the reply may leave. May be called more than
     /// once for one wait; not called if the connection ends before.
-    fn released(&self, conn: &mut Self::Conn) {
+    fn release_reply(&self, conn: &mut Self::Conn) {
         let _ = conn;
     }
 
@@ -82,17 +82,17 @@ pub trait Handler: Send + Sync + 'static {
     fn disconnect(&self, conn: Self::Conn);
 
     /// The connection ends because TLS failed, or because the client did not use TLS and must.
-    fn broken(&self, conn: &Self::Conn, why: &str) {
+    fn report_tls_failure(&self, conn: &Self::Conn, why: &str) {
         let _ = (conn, why);
     }
 
     /// A client was refused because there are too many connections; the network layer answers it.
-    fn refused(&self, peer: &PeerAddr) {
+    fn report_refusal(&self, peer: &PeerAddr) {
         let _ = peer;
     }
 
     /// A command panicked; its client has been sent error 1. The default writes to standard error.
-    fn panicked(&self, command: &str, panic: &str) {
+    fn report_panic(&self, command: &str, panic: &str) {
         crate::output::print_error(format_args!("command {command} panicked: {panic}"));
     }
 }

@@ -49,7 +49,7 @@ impl<H: Handler> Conn<H> {
         into: &mut [u8],
     ) -> Result<usize, Errno> {
         loop {
-            if let Some(n) = state.channel.session().and_then(|s| s.opened(into)) {
+            if let Some(n) = state.channel.session().and_then(|s| s.read_decrypted(into)) {
                 // More bytes may be decrypted already or in the socket; the next receive shows
                 // that.
                 state.readable = true;
@@ -114,7 +114,7 @@ impl<H: Handler> Conn<H> {
             return false;
         }
         if let (Some(entered), Some(user)) = (entered, state.user.as_mut()) {
-            env.server.handler.secured(user, &entered);
+            env.server.handler.complete_handshake(user, &entered);
         }
         // The handshake continues when both sides have sent; its bytes must not wait for a request.
         self.send_out(env, state).is_none()
@@ -134,12 +134,12 @@ impl<H: Handler> Conn<H> {
         state.input = input;
         match result {
             Ok(n) if n > 0 => StepOutcome::Go,
-            other => self.receive_failed(env, state, other.map(|_| ())),
+            other => self.handle_receive_error(env, state, other.map(|_| ())),
         }
     }
 
     /// The bytes for the socket, after the bytes that TLS itself has to send.
-    pub(super) fn sealed(
+    pub(super) fn seal_bytes(
         &self,
         state: &mut State<H::Conn>,
         bytes: Vec<u8>,

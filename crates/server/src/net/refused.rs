@@ -65,7 +65,7 @@ impl<H: Handler> Conn<H> {
                 }
                 StepOutcome::Go
             }
-            other => self.receive_failed(env, state, other.map(|_| ())),
+            other => self.handle_receive_error(env, state, other.map(|_| ())),
         }
     }
 }

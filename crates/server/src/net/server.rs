@@ -141,13 +141,13 @@ impl<H: Handler> Server<H> {
         let (shared, stop) = (Arc::clone(&self.shared), self.stop_accepting.try_clone()?);
         self.acceptor = Some(spawn("quarry-accept", move || {
             accept_until(&stop, &listeners, |stream, peer| {
-                let accepted = std::panic::AssertUnwindSafe(|| shared.accepted(stream, peer));
+                let accepted = std::panic::AssertUnwindSafe(|| shared.accept_stream(stream, peer));
                 if std::panic::catch_unwind(accepted).is_err() {
                     shared.context.current.fetch_sub(1, Ordering::Relaxed);
                     shared
                         .context
                         .handler
-                        .panicked("(connect)", "while a connection was set up");
+                        .report_panic("(connect)", "while a connection was set up");
                 }
             });
         })?);

@@ -150,7 +150,7 @@ impl<C: Pollable> PollSet<C> {
     }
 
     /// Removes the deadlines that have passed; returns how long a driver may sleep.
-    pub(super) fn due(&self, due: &mut Vec<Token>) -> Option<Duration> {
+    pub(super) fn take_due(&self, due: &mut Vec<Token>) -> Option<Duration> {
         let mut deadlines = self.deadlines.lock();
         let first = deadlines.peek()?.0.0;
         let now = Instant::now();

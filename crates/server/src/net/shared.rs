@@ -35,11 +35,11 @@ pub(super) struct Shared<H: Handler> {
 }
 
 impl<H: Handler> Shared<H> {
-    pub(super) fn accepted(&self, stream: OwnedFd, address: PeerAddr) {
+    pub(super) fn accept_stream(&self, stream: OwnedFd, address: PeerAddr) {
         let context = &self.context;
         if context.current.load(Ordering::Relaxed) >= self.max_connections {
             self.rejected.fetch_add(1, Ordering::Relaxed);
-            context.handler.refused(&address);
+            context.handler.report_refusal(&address);
             self.turned_away.take(stream);
             return;
         }
@@ -80,7 +80,7 @@ impl<H: Handler> Shared<H> {
             set.inbox.push(token, bits::LOOK);
         }
         if let Err((error, token)) = added {
-            context.handler.panicked("(accept)", &error.to_string());
+            context.handler.report_panic("(accept)", &error.to_string());
             set.inbox.push(token, bits::CLOSE);
         }
     }

@@ -73,7 +73,7 @@ impl DriverActivity {
         if self.looks < LOOKS {
             return None;
         }
-        let blocked = self.blocked();
+        let blocked = self.count_blocked();
         self.begin(drivers);
         self.decide(blocked?, spares_max);
         Some(self.spares)
@@ -92,7 +92,7 @@ impl DriverActivity {
 
     /// The average number of drivers that were inside a request and neither ran nor waited for a
     /// processor. `None` if the kernel does not tell.
-    fn blocked(&self) -> Option<f64> {
+    fn count_blocked(&self) -> Option<f64> {
         let elapsed = self.begun.elapsed().as_secs_f64();
         let mut blocked = 0.0;
         for seen in &self.drivers {
@@ -175,7 +175,7 @@ mod tests {
                 blocking.looks += 1;
                 blocking.drivers[0].inside += u32::from(driver.is_in_request());
             }
-            let blocked = blocking.blocked().expect("counters of the kernel");
+            let blocked = blocking.count_blocked().expect("counters of the kernel");
             end.send(()).unwrap();
             running.join().unwrap();
             blocked

@@ -172,7 +172,7 @@ impl Channel {
         Channel::Undecided(tls.map(Arc::clone))
     }
 
-    /// The session, if received bytes must be read with [`Session::opened`].
+    /// The session, if received bytes must be read with [`Session::read_decrypted`].
     pub(super) fn session(&mut self) -> Option<&mut Session> {
         match self {
             Channel::Sealed(session) => Some(session),
@@ -234,7 +234,7 @@ impl Session {
 
     /// Copies decrypted bytes into `into` and returns their number. `None` if there are none yet;
     /// `Some(0)` at the end of the stream.
-    pub(super) fn opened(&mut self, into: &mut [u8]) -> Option<usize> {
+    pub(super) fn read_decrypted(&mut self, into: &mut [u8]) -> Option<usize> {
         match self.connection.reader().read(into) {
             Ok(n) => Some(n),
             Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => None,

@@ -69,7 +69,7 @@ fn text(tag: u8, content: &[u8]) -> Option<String> {
     }
 }
 
-fn escaped(value: &str, out: &mut String) {
+fn write_escaped(value: &str, out: &mut String) {
     let last = value.chars().count().saturating_sub(1);
     for (i, c) in value.chars().enumerate() {
         let special = matches!(c, ',' | '+' | '"' | '\\' | '<' | '>' | ';');
@@ -82,7 +82,7 @@ fn escaped(value: &str, out: &mut String) {
 }
 
 /// An object identifier with dots between its base-128 numbers.
-fn dotted(oid: &[u8]) -> String {
+fn format_oid(oid: &[u8]) -> String {
     let mut numbers: Vec<u64> = Vec::new();
     let mut n = 0u64;
     for byte in oid {
@@ -128,10 +128,10 @@ pub fn subject(certificate: &[u8]) -> Option<String> {
             }
             match NAMES.iter().find(|(known, _)| *known == oid) {
                 Some((_, name)) => part.push_str(name),
-                None => part.push_str(&dotted(oid)),
+                None => part.push_str(&format_oid(oid)),
             }
             part.push('=');
-            escaped(&text(tag, content)?, &mut part);
+            write_escaped(&text(tag, content)?, &mut part);
         }
         parts.push(part);
     }

@@ -38,7 +38,7 @@ pub(crate) fn run_quarry(arguments: &[&str]) -> String {
 }
 
 /// The one line of a command that must fail.
-pub(crate) fn refused(arguments: &[&str]) -> String {
+pub(crate) fn command_error(arguments: &[&str]) -> String {
     let output: Output = quarry(arguments).output().unwrap();
     assert!(!output.status.success(), "{arguments:?}: {output:?}");
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -113,7 +113,7 @@ fn md5ish(n: i32) -> u128 {
 }
 
 pub(crate) fn connect(address: &str) -> Client {
-    Client::over(Box::new(std::net::TcpStream::connect(address).unwrap()))
+    Client::new(Box::new(std::net::TcpStream::connect(address).unwrap()))
 }
 
 pub(crate) fn ok(client: &mut Client, command: &DocBuf) -> DocBuf {
@@ -137,7 +137,7 @@ impl TestFolder {
     }
 }
 
-fn restored(place: &TestFolder, engine: &str, name: &str) -> TestServer {
+fn start_restored(place: &TestFolder, engine: &str, name: &str) -> TestServer {
     let (repository, to) = (place.at("repository"), place.at(name));
     run_quarry(&["restore", text(&repository), "--dbpath", text(&to)]);
     TestServer::start(&to, &["--storageEngine", engine])
@@ -179,7 +179,7 @@ impl Writer {
         }
     }
 
-    fn acknowledged(&self) -> i32 {
+    fn acknowledged_count(&self) -> i32 {
         *self.acknowledged.lock().unwrap()
     }
 
@@ -251,10 +251,10 @@ fn a_backup_under_writers_is_of_one_moment() {
         let repository = place.at("repository");
         for round in 0..3 {
             std::thread::sleep(Duration::from_millis(200));
-            let before: Vec<i32> = writers.iter().map(Writer::acknowledged).collect();
+            let before: Vec<i32> = writers.iter().map(Writer::acknowledged_count).collect();
             run_quarry(&["backup", "make", text(&repository), "--uri", &server.uri()]);
-            let after: Vec<i32> = writers.iter().map(|w| w.acknowledged() + 1).collect();
-            let mut copy = restored(&place, engine, &format!("copy-{round}"));
+            let after: Vec<i32> = writers.iter().map(|w| w.acknowledged_count() + 1).collect();
+            let mut copy = start_restored(&place, engine, &format!("copy-{round}"));
             for n in 0..WRITERS {
                 let name = format!("w{n}");
                 let ids: Vec<i64> = (rows(&mut copy, &name).iter())
@@ -375,13 +375,13 @@ fn the_second_backup_moves_what_has_changed() {
     let journal = 14.0 * 1024.0 * 1024.0;
     let read = (second["read"] - journal) / first["stored"];
     assert!(read < 0.04, "{first:?} {second:?}");
-    let mut copy = restored(&place, "rocksdb", "copy");
+    let mut copy = start_restored(&place, "rocksdb", "copy");
     let count = copy.ok(&doc! { "count": "c", "$db": "d" });
     assert_eq!(int(&count, "n"), 50_500);
     copy.validate("c");
 }
 
-pub(crate) fn killed_after(mut command: Command, delay: Duration) -> bool {
+pub(crate) fn kill_after(mut command: Command, delay: Duration) -> bool {
     // If it ends by itself, its error appears in the test's output.
     command.stdout(Stdio::null()).stderr(Stdio::inherit());
     let mut child: Child = command.spawn().unwrap();
@@ -411,7 +411,7 @@ fn a_backup_and_a_restore_that_were_killed_are_gone_on_with() {
     slowly.extend(["--rate", "20K"]);
     let mut killed = 0;
     for delay in [30, 200, 500, 900, 1300] {
-        let was = killed_after(quarry(&slowly), Duration::from_millis(delay));
+        let was = kill_after(quarry(&slowly), Duration::from_millis(delay));
         killed += usize::from(was);
     }
     assert!(killed >= 3, "only {killed} were killed");
@@ -421,11 +421,11 @@ fn a_backup_and_a_restore_that_were_killed_are_gone_on_with() {
     let mut slowly = restore.to_vec();
     slowly.extend(["--rate", "20K"]);
     for delay in [30, 300, 800] {
-        let was = killed_after(quarry(&slowly), Duration::from_millis(delay));
+        let was = kill_after(quarry(&slowly), Duration::from_millis(delay));
         // Before the restore began there was no folder that a server could refuse.
         if was && to.join("QUARRY-RESTORE").exists() {
             let serve = ["serve", "--port", "0", "--dbpath", text(&to)];
-            let line = refused(&serve);
+            let line = command_error(&serve);
             assert!(line.contains("is not a data directory"), "{line}");
         }
     }
@@ -509,13 +509,13 @@ fn a_directory_without_a_server_is_backed_up_and_one_with_a_server_is_not() {
         server.insert("c", 0, 1_000);
         let repository = place.at("repository");
         let make = ["backup", "make", text(&repository), "--dbpath", text(&data)];
-        let line = refused(&make);
+        let line = command_error(&make);
         assert!(line.contains("in use"), "{line}");
         // A kill: acknowledged writes are in the journal.
         drop(server);
         run_quarry(&make);
         assert!(!data.join(".backup-offline").exists());
-        let mut copy = restored(&place, engine, "copy");
+        let mut copy = start_restored(&place, engine, "copy");
         copy.validate("c");
         let count = copy.ok(&doc! { "count": "c", "$db": "d" });
         assert_eq!(int(&count, "n"), 1_000, "{engine}");
@@ -543,7 +543,7 @@ fn an_altered_backup_is_refused_by_the_name_of_the_file() {
         vec!["restore", text(&repository), "--dbpath", text(&to)],
         vec!["backup", "verify", text(&repository)],
     ] {
-        let line = refused(&arguments);
+        let line = command_error(&arguments);
         assert!(
             line.contains(text(&largest)) && line.contains("altered"),
             "{line}"
@@ -574,7 +574,7 @@ fn old_backups_go_by_the_rules() {
     assert_eq!(listed.lines().count(), 2, "{listed}");
     run_quarry(&["backup", "prune", text(&repository), "--keepDaily", "1"]);
     run_quarry(&["backup", "verify", text(&repository)]);
-    let mut copy = restored(&place, "rocksdb", "copy");
+    let mut copy = start_restored(&place, "rocksdb", "copy");
     assert_eq!(int(&copy.ok(&doc! { "count": "c", "$db": "d" }), "n"), 300);
 }
 
@@ -606,12 +606,12 @@ fn the_right_to_fsync_is_needed_and_the_password_can_lie_in_a_file() {
             .collect::<Vec<_>>(),
     );
     let root = format!("mongodb://root:wrong@{address}/");
-    let line = refused(&make(&root).iter().map(String::as_str).collect::<Vec<_>>());
+    let line = command_error(&make(&root).iter().map(String::as_str).collect::<Vec<_>>());
     assert!(
         line.contains("code 18") && !line.contains("wrong@"),
         "{line}"
     );
-    let line = refused(&["backup", "make", text(&repository), "--uri", &server.uri()]);
+    let line = command_error(&["backup", "make", text(&repository), "--uri", &server.uri()]);
     assert!(line.contains("code 13"), "{line}");
 }
 
@@ -621,7 +621,7 @@ fn data_without_files_are_refused_by_name() {
     let mut server = TestServer::start(&place.at("data"), &["--storageEngine", "memory"]);
     assert_eq!(server.code(&backup_cursor()), Some(115));
     let repository = place.at("repository");
-    let line = refused(&["backup", "make", text(&repository), "--uri", &server.uri()]);
+    let line = command_error(&["backup", "make", text(&repository), "--uri", &server.uri()]);
     assert!(
         line.contains("storage engine memory has no files"),
         "{line}"
@@ -730,7 +730,7 @@ fn validating_a_directory_changes_nothing_and_finds_damage() {
     server.insert("c", 0, 3_000);
     server.ok(&doc! { "fsync": 1i32, "$db": "admin" });
     let validate = ["validate", "--dbpath", text(&data), "--memory", "256M"];
-    assert!(refused(&validate).contains("in use"));
+    assert!(command_error(&validate).contains("in use"));
     drop(server);
     let before = listing(&data);
     let said = run_quarry(&validate);
@@ -746,7 +746,7 @@ fn validating_a_directory_changes_nothing_and_finds_damage() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&path, bytes).unwrap();
-    let line = refused(&validate);
+    let line = command_error(&validate);
     assert!(
         line.contains("orrupt") || line.contains("checksum"),
         "{line}"
@@ -782,7 +782,7 @@ fn encrypted_data_stay_encrypted_in_a_backup_and_open_with_their_key_alone() {
         assert!(showing.is_empty(), "{showing:?}");
     }
     run_quarry(&["restore", text(&repository), "--dbpath", text(&copy)]);
-    let line = encryption::refused(&copy, &[]);
+    let line = encryption::start_error(&copy, &[]);
     assert!(line.contains("ncrypt"), "{line}");
     let mut server = encryption::EncryptedServer::start(&copy, &options);
     assert_eq!(encryption::count(&mut server), 2_000);
@@ -807,7 +807,7 @@ fn the_log_of_encrypted_data_is_encrypted_too() {
         all.chain(key).collect::<Vec<String>>()
     };
     let all = |list: &[String]| run_quarry(&list.iter().map(String::as_str).collect::<Vec<_>>());
-    assert!(refused(&ship).contains("give --encryptionKeyFile"));
+    assert!(command_error(&ship).contains("give --encryptionKeyFile"));
     all(&with(&ship, &key));
     let showing = encryption::showing(&repository.join("log"));
     assert!(showing.is_empty(), "{showing:?}");
@@ -819,10 +819,10 @@ fn the_log_of_encrypted_data_is_encrypted_too() {
         "--to",
         "newest",
     ];
-    assert!(refused(&restore).contains("encrypt"));
+    assert!(command_error(&restore).contains("encrypt"));
     let wrong = with(&restore, &other);
     let wrong: Vec<&str> = wrong.iter().map(String::as_str).collect();
-    assert!(refused(&wrong).contains("does not fit"));
+    assert!(command_error(&wrong).contains("does not fit"));
     all(&with(&restore, &key));
     server.kill();
     let mut server = encryption::EncryptedServer::start(&copy, &options);

@@ -66,7 +66,7 @@ impl Client {
     }
 
     /// A client over any stream.
-    pub(crate) fn over(stream: Box<dyn Stream>) -> Self {
+    pub(crate) fn new(stream: Box<dyn Stream>) -> Self {
         Self {
             stream,
             next_id: 100,

@@ -37,7 +37,7 @@ fn converted(from: &Path, to: &Path, engine: &str) -> String {
 }
 
 /// The one line of a conversion that must fail.
-fn refused(output: Output, code: i32) -> String {
+fn conversion_error(output: Output, code: i32) -> String {
     assert_eq!(output.status.code(), Some(code), "{output:?}");
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!(errors.lines().count(), 1, "{errors}");
@@ -54,7 +54,7 @@ impl TestServer {
         let server = Process::with(data, &["--storageEngine", engine]);
         let stream = std::net::TcpStream::connect(server.address()).unwrap();
         TestServer {
-            client: Client::over(Box::new(stream)),
+            client: Client::new(Box::new(stream)),
             server,
         }
     }
@@ -213,7 +213,7 @@ fn what_cannot_be_converted_is_one_line() {
     let root = tempfile::tempdir().unwrap();
     let at = |name: &str| root.path().join(name);
     let server = Process::start(&at("from"));
-    let busy = refused(
+    let busy = conversion_error(
         command(&at("from"), &at("to"), "lmdb").output().unwrap(),
         100,
     );
@@ -246,7 +246,7 @@ fn what_cannot_be_converted_is_one_line() {
             "unfinished conversion",
         ),
     ] {
-        let line = refused(command(&from, &to, engine).output().unwrap(), code);
+        let line = conversion_error(command(&from, &to, engine).output().unwrap(), code);
         assert!(line.contains(words), "{line}");
     }
     assert_eq!(
@@ -256,7 +256,7 @@ fn what_cannot_be_converted_is_one_line() {
     converted(&at("from"), &at("to"), "lmdb");
     let mut encrypted = command(&at("from"), &at("other"), "lmdb");
     encrypted.arg("--encryptionKeyFile").arg(at("key"));
-    let line = refused(encrypted.output().unwrap(), 2);
+    let line = conversion_error(encrypted.output().unwrap(), 2);
     assert!(line.contains("would not be encrypted"), "{line}");
 }
 
@@ -274,7 +274,7 @@ fn fill_large(data: &Path) {
 }
 
 /// Starts a conversion and kills it once a part is durable.
-fn killed(from: &Path, to: &Path) {
+fn kill_conversion(from: &Path, to: &Path) {
     let mut child = command(from, to, "lmdb").spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
     let has_begun = |text: &str| {
@@ -304,7 +304,7 @@ fn a_killed_conversion_goes_on_and_damage_is_noticed() {
     let at = |name: &str| root.path().join(name);
     fill_large(&at("from"));
     for name in ["to", "damaged"] {
-        killed(&at("from"), &at(name));
+        kill_conversion(&at("from"), &at(name));
         let serve = Command::new(env!("CARGO_BIN_EXE_quarry"))
             .args([
                 "serve",
@@ -318,7 +318,7 @@ fn a_killed_conversion_goes_on_and_damage_is_noticed() {
             .arg(at(name))
             .output()
             .unwrap();
-        assert!(refused(serve, 100).contains("QUARRY-CONVERSION"));
+        assert!(conversion_error(serve, 100).contains("QUARRY-CONVERSION"));
     }
     converted(&at("from"), &at("to"), "lmdb");
     assert!(!at("to").join("QUARRY-CONVERSION").exists());
@@ -348,7 +348,7 @@ fn a_killed_conversion_goes_on_and_damage_is_noticed() {
     engine.close().unwrap();
     drop(engine);
     for _ in 0..2 {
-        let line = refused(
+        let line = conversion_error(
             command(&at("from"), &at("damaged"), "lmdb")
                 .output()
                 .unwrap(),

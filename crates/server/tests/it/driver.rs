@@ -121,7 +121,7 @@ async fn set_name(client: &Client) -> String {
     hello.get_str("setName").unwrap().to_owned()
 }
 
-async fn sessions_ended(client: &Client) -> i64 {
+async fn count_ended_sessions(client: &Client) -> i64 {
     let status = client
         .database("admin")
         .run_command(doc! { "serverStatus": 1 })
@@ -280,7 +280,7 @@ async fn walk(server: &Process) {
         .run_command(doc! { "ping": 1 })
         .await
         .unwrap();
-    let ended = sessions_ended(&watcher).await;
+    let ended = count_ended_sessions(&watcher).await;
     let client = server
         .client(&format!("replicaSet={}", set_name(&watcher).await))
         .await;
@@ -306,7 +306,7 @@ async fn walk(server: &Process) {
     );
     client.shutdown().await;
     assert!(
-        sessions_ended(&watcher).await > ended,
+        count_ended_sessions(&watcher).await > ended,
         "the driver ends its sessions when it closes"
     );
 }

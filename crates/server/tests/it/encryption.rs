@@ -39,7 +39,7 @@ impl EncryptedServer {
         EncryptedServer {
             child,
             address,
-            client: Client::over(Box::new(stream)),
+            client: Client::new(Box::new(stream)),
         }
     }
 
@@ -121,7 +121,7 @@ pub(crate) fn showing(folder: &Path) -> Vec<PathBuf> {
     entries.map(|e| e.unwrap().path()).filter(shows).collect()
 }
 
-pub(crate) fn refused(data: &Path, options: &[&str]) -> String {
+pub(crate) fn start_error(data: &Path, options: &[&str]) -> String {
     let output: Output = serve(data, options).output().unwrap();
     assert!(!output.status.success());
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -170,15 +170,15 @@ fn no_file_shows_the_data_and_only_the_right_key_opens_it() {
     assert_eq!(count(&mut server), 2000);
     server.kill();
     key_file(&key, 'A');
-    assert!(refused(&data, &encrypted).contains("does not fit"));
-    assert!(refused(&data, &[]).contains("no encryption key was given"));
+    assert!(start_error(&data, &encrypted).contains("does not fit"));
+    assert!(start_error(&data, &[]).contains("no encryption key was given"));
     key_file(&key, 'B');
-    assert!(refused(&open, &encrypted).contains("is not encrypted"));
+    assert!(start_error(&open, &encrypted).contains("is not encrypted"));
     let lmdb = [&encrypted[..], &["--storageEngine", "memory"]].concat();
-    assert!(refused(&open, &lmdb).contains("only --storageEngine rocksdb"));
+    assert!(start_error(&open, &lmdb).contains("only --storageEngine rocksdb"));
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
-    assert!(refused(&data, &encrypted).contains("chmod 600"));
+    assert!(start_error(&data, &encrypted).contains("chmod 600"));
     let none = ["--enableEncryption", "--encryptionKeyFile", "/no/such/key"];
-    assert!(refused(&data, &none).contains("/no/such/key"));
-    assert!(refused(&data, &none[..1]).contains("needs encryptionKeyFile"));
+    assert!(start_error(&data, &none).contains("/no/such/key"));
+    assert!(start_error(&data, &none[..1]).contains("needs encryptionKeyFile"));
 }

@@ -23,7 +23,7 @@ pub(crate) fn present() -> Vec<&'static str> {
 
 fn ok(server: &Process, command: &DocBuf) -> DocBuf {
     let stream = std::net::TcpStream::connect(server.address()).unwrap();
-    let answer = Client::over(Box::new(stream)).call(command.as_bytes());
+    let answer = Client::new(Box::new(stream)).call(command.as_bytes());
     assert!(answer.is_ok(), "{:?}", Doc::new(&answer.body));
     Doc::new(&answer.body).unwrap().to_buf()
 }
@@ -34,7 +34,7 @@ fn count(server: &Process, collection: &str) -> i64 {
 }
 
 /// Starts the server with a configuration file, writes, and kills it during further writes.
-fn killed(engine: &str, data: &Path, file: &Path, round: i32) {
+fn write_until_killed(engine: &str, data: &Path, file: &Path, round: i32) {
     let text = format!(
         "storage:\n  engine: {engine}\n  dbPath: {}\n",
         data.display()
@@ -75,7 +75,7 @@ fn killed(engine: &str, data: &Path, file: &Path, round: i32) {
         w.put("$db", "d");
     });
     let stream = std::net::TcpStream::connect(server.address()).unwrap();
-    let mut client = Client::over(Box::new(stream));
+    let mut client = Client::new(Box::new(stream));
     let message = wire::MessageBuilder::new(1)
         .flags(0)
         .body(insert.as_bytes())
@@ -91,7 +91,7 @@ fn every_engine_keeps_what_it_acknowledged() {
         let root = tempfile::tempdir().unwrap();
         let (data, file) = (root.path().join("data"), root.path().join("quarry.yaml"));
         for round in 0..3 {
-            killed(engine, &data, &file, round);
+            write_until_killed(engine, &data, &file, round);
         }
         let server = Process::with(&data, &["--storageEngine", engine]);
         assert_eq!(count(&server, "c"), 150, "{engine}");
@@ -111,7 +111,7 @@ fn every_engine_keeps_what_it_acknowledged() {
 }
 
 /// Runs `compact` on collection `c`; returns this field of the reply.
-fn compacted(server: &Process, options: &DocBuf, answer: &str) -> i64 {
+fn run_compact(server: &Process, options: &DocBuf, answer: &str) -> i64 {
     let command = DocBuf::build(|w| {
         w.put("compact", "c");
         options
@@ -161,7 +161,7 @@ fn compact_gives_back_what_the_engine_can_give_back() {
         };
         // No space is unused, so only data in memory is written.
         let one = doc! { "freeSpaceTargetMB": 1i32 };
-        assert_eq!(compacted(&server, &one, "bytesFreed"), 0, "{engine}");
+        assert_eq!(run_compact(&server, &one, "bytesFreed"), 0, "{engine}");
         let filter = doc! { "n": { "$mod": [3i32, 1i32] } };
         let delete =
             doc! { "delete": "c", "deletes": [{ "q": &filter, "limit": 0i32 }], "$db": "d" };
@@ -171,13 +171,13 @@ fn compact_gives_back_what_the_engine_can_give_back() {
         );
         let dry = doc! { "dryRun": true };
         assert!(
-            compacted(&server, &dry, "estimatedBytesFreed") >= 0,
+            run_compact(&server, &dry, "estimatedBytesFreed") >= 0,
             "{engine}"
         );
         let before = storage();
         // 4 MB of 12 are unused: less than the default target.
-        assert_eq!(compacted(&server, &doc! {}, "bytesFreed"), 0, "{engine}");
-        let freed = compacted(&server, &one, "bytesFreed");
+        assert_eq!(run_compact(&server, &doc! {}, "bytesFreed"), 0, "{engine}");
+        let freed = run_compact(&server, &one, "bytesFreed");
         eprintln!("{engine}: {freed} bytes of {before} freed");
         match engine {
             "rocksdb" => {

@@ -10,7 +10,7 @@ use std::process::Command;
 use model::{DocBuf, Value, doc};
 use store::format::LAYOUT_VERSION;
 
-use crate::backup::{connect, ok, refused, run_quarry, text};
+use crate::backup::{command_error, connect, ok, run_quarry, text};
 use crate::client::Client;
 use crate::driver::Process;
 
@@ -20,7 +20,7 @@ struct Fixture {
     about: serde_json::Value,
 }
 
-fn packed() -> Vec<PathBuf> {
+fn list_archives() -> Vec<PathBuf> {
     let all = fs::read_dir("../../tests/formats")
         .unwrap()
         .map(|e| e.unwrap().path());
@@ -32,7 +32,7 @@ fn packed() -> Vec<PathBuf> {
 }
 
 fn fixtures(kind: &str) -> Vec<Fixture> {
-    let all = packed().into_iter().map(|p| Fixture::unpack(&p));
+    let all = list_archives().into_iter().map(|p| Fixture::unpack(&p));
     let found: Vec<Fixture> = all.filter(|f| f.about["kind"] == kind).collect();
     assert!(!found.is_empty(), "no fixture of {kind}");
     found
@@ -87,7 +87,7 @@ impl Fixture {
 }
 
 /// A document with the value, for comparison by bytes.
-fn alone(value: Value<'_>) -> DocBuf {
+fn wrap_value(value: Value<'_>) -> DocBuf {
     DocBuf::build(|w| _ = w.put("", value))
 }
 
@@ -100,8 +100,8 @@ fn check(client: &mut Client, asked: &[DocBuf]) {
         let parts = one.field("part").as_str().unwrap().split('.');
         let reply = Value::Document(reply.doc());
         let answer = parts.fold(reply, |v, name| v.as_doc().unwrap().field(name));
-        let kept = alone(one.field("answer"));
-        assert_eq!(alone(answer), kept, "{ask:?}");
+        let kept = wrap_value(one.field("answer"));
+        assert_eq!(wrap_value(answer), kept, "{ask:?}");
     }
 }
 
@@ -122,7 +122,7 @@ fn check_data(data: &Path, options: &[&str], asked: &[DocBuf]) {
     }
 }
 
-fn borrowed(options: &[String]) -> Vec<&str> {
+fn borrow_options(options: &[String]) -> Vec<&str> {
     options.iter().map(String::as_str).collect()
 }
 
@@ -131,13 +131,13 @@ fn data_of_every_format_are_read_as_they_were_written() {
     for fixture in fixtures("data") {
         let (data, keys, options) = (fixture.at("data"), fixture.keys(), fixture.options());
         let validate = ["validate", "--memory", "256M", "--dbpath", text(&data)];
-        run_quarry(&[&validate[..], &borrowed(&keys)[..]].concat());
+        run_quarry(&[&validate[..], &borrow_options(&keys)[..]].concat());
         check_data(
             &data,
-            &borrowed(&options),
+            &borrow_options(&options),
             &fixture.read_commands("asked.jsonl"),
         );
-        run_quarry(&[&validate[..], &borrowed(&keys)[..]].concat());
+        run_quarry(&[&validate[..], &borrow_options(&keys)[..]].concat());
     }
 }
 
@@ -168,7 +168,7 @@ fn the_formats_of_this_version_are_among_them() {
         .map(|(engine, format)| format!("layout-{LAYOUT_VERSION}-{engine}-{format}.tar.gz"))
         .collect();
     wanted.push(format!("backups-{}.tar.gz", ::backup::FORMAT));
-    let there: Vec<String> = packed()
+    let there: Vec<String> = list_archives()
         .iter()
         .map(|p| p.file_name().unwrap().to_str().unwrap().to_owned())
         .collect();
@@ -210,13 +210,13 @@ fn data_of_a_format_to_come_are_refused_by_every_command() {
         let newer = make_newer(&data.join("QUARRY-ENGINE"), &fixture.about["format"]);
         let before = files(fixture.root.path());
         let (there, elsewhere) = (text(&data), fixture.at("elsewhere"));
-        let (keys, options) = (borrowed(&keys), borrowed(&options));
+        let (keys, options) = (borrow_options(&keys), borrow_options(&options));
         let serve = [&["serve", "--port", "0", "--dbpath", there], &options[..]].concat();
         let validate = [&["validate", "--dbpath", there], &keys[..]].concat();
         let repair = [&["repair", "--dbpath", there], &keys[..]].concat();
         let backup = vec!["backup", "make", text(&elsewhere), "--dbpath", there];
         for command in [serve, validate, repair, backup] {
-            let line = refused(&command);
+            let line = command_error(&command);
             let names = line.contains(there) && line.contains(&format!("format {newer}"));
             assert!(names && line.contains("use a newer quarry"), "{line}");
             // A repository that a backup may have begun is not part of the data.
@@ -242,7 +242,7 @@ fn backups_of_a_format_to_come_are_refused_by_every_command() {
             vec!["backup", "drill", there, "--scratch", text(&to)],
             vec!["backup", "make", there, "--dbpath", text(&to)],
         ] {
-            let line = refused(&command);
+            let line = command_error(&command);
             let names = line.contains(text(&marker)) && line.contains(&format!("format {newer}"));
             assert!(names && line.contains("newer quarry"), "{line}");
             assert_eq!(files(fixture.root.path()), before, "{command:?}");

@@ -10,7 +10,7 @@ use rand::{Rng, RngCore, SeedableRng};
 use wire::{Compressor, MessageBuilder, compress_message};
 
 use crate::client::{Client, document};
-use crate::toy::{ToyServer, alone, eventually};
+use crate::toy::{ToyServer, eventually, run_alone};
 
 const FRAMES: usize = 10_000;
 /// Pause of each attacker; four of them send about 8,000 frames a second.
@@ -93,7 +93,7 @@ const ATTACK_MAX: Duration = Duration::from_secs(30);
 
 #[test]
 fn ten_thousand_hostile_frames() {
-    if !alone("hostile::ten_thousand_hostile_frames") {
+    if !run_alone("hostile::ten_thousand_hostile_frames") {
         return;
     }
     let running = ToyServer::start();
@@ -169,7 +169,7 @@ fn ten_thousand_hostile_frames() {
 /// connection.
 #[test]
 fn unfinished_messages_hold_only_what_was_sent() {
-    if !alone("hostile::unfinished_messages_hold_only_what_was_sent") {
+    if !run_alone("hostile::unfinished_messages_hold_only_what_was_sent") {
         return;
     }
     let running = ToyServer::start();

@@ -51,7 +51,7 @@ fn a_slow_line_says_how_long_the_device_took() {
             .stderr(Stdio::null()),
     );
     let stream = std::net::TcpStream::connect(&address).unwrap();
-    let mut client = Client::over(Box::new(stream));
+    let mut client = Client::new(Box::new(stream));
     let body = |w: bool| {
         let comment = if w { "waits" } else { "does not" };
         let concern = doc! { "w": 1i32, "j": w };

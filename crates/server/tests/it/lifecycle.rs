@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use wire::MessageBuilder;
 
 use crate::client::{Client, document};
-use crate::toy::{ToyServer, alone, eventually};
+use crate::toy::{ToyServer, eventually, run_alone};
 
 #[test]
 fn connections_beyond_the_limit_are_closed() {
@@ -113,7 +113,7 @@ fn rss_kib() -> usize {
 /// Both ends are in this process, so the measurement is an upper bound for the server's share.
 #[test]
 fn idle_connections_keep_no_buffers() {
-    if !alone("lifecycle::idle_connections_keep_no_buffers") {
+    if !run_alone("lifecycle::idle_connections_keep_no_buffers") {
         return;
     }
     const CONNECTIONS: usize = 1000;

@@ -65,7 +65,7 @@ impl Drop for ServerProcess {
 
 fn ask(address: &str) {
     let stream = std::net::TcpStream::connect(address).unwrap();
-    let mut client = Client::over(Box::new(stream));
+    let mut client = Client::new(Box::new(stream));
     let body = doc! { "ping": 1i32, "$db": "admin" };
     assert!(client.call(body.as_bytes()).is_ok());
 }
@@ -381,7 +381,7 @@ fn the_audit_has_the_whole_life_and_nothing_goes_on_without_it() {
 
 fn create(address: &str, name: &str) {
     let stream = std::net::TcpStream::connect(address).unwrap();
-    let mut client = Client::over(Box::new(stream));
+    let mut client = Client::new(Box::new(stream));
     let body = doc! { "create": name, "$db": "test" };
     assert!(client.call(body.as_bytes()).is_ok());
 }

@@ -30,7 +30,7 @@ fn echo(bytes: usize, id: i32, flags: u32) -> Vec<u8> {
         .build()
 }
 
-fn nothing_charged(budget: &Budget) {
+fn check_nothing_charged(budget: &Budget) {
     eventually("memory is charged or given back", || {
         budget.stats().used_bytes == 0
     });
@@ -43,7 +43,7 @@ fn a_message_without_room_is_answered_and_the_connection_goes_on() {
     client.stream.write_all(&echo(12 * MB, 7, 0)).unwrap();
     let refused = client.receive();
     assert_eq!((refused.header.response_to, refused.int("code")), (7, 146));
-    nothing_charged(&budget);
+    check_nothing_charged(&budget);
     assert!(client.run("ping", 1).is_ok(), "the connection goes on");
     client.stream.write_all(&echo(MB, 8, 0)).unwrap();
     assert_eq!(
@@ -58,7 +58,7 @@ fn a_message_without_room_is_answered_and_the_connection_goes_on() {
         .unwrap();
     assert!(client.run("ping", 2).is_ok());
     assert_eq!(budget.stats().refused, 2);
-    nothing_charged(&budget);
+    check_nothing_charged(&budget);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn half_messages_are_charged_and_small_requests_are_served() {
     let mut small = Client::tcp(&running);
     assert!(small.run("ping", 1).is_ok());
     drop(half);
-    nothing_charged(&budget);
+    check_nothing_charged(&budget);
 }
 
 #[test]
@@ -100,11 +100,11 @@ fn replies_nobody_reads_are_charged_until_their_connection_ends() {
         budget.stats().used_bytes > 10 * MB
     });
     drop(client);
-    nothing_charged(&budget);
+    check_nothing_charged(&budget);
     let mut client = Client::tcp(&running);
     client.send("big", 16_000_000, 0);
     assert_eq!(client.receive().body.len(), 16_000_000 + 15);
-    nothing_charged(&budget);
+    check_nothing_charged(&budget);
 }
 
 #[test]
@@ -124,5 +124,5 @@ fn what_expands_is_charged_by_what_it_becomes() {
         .write_all(&compress_message(&echo(MB, 2, 0), Compressor::Zstd))
         .unwrap();
     assert_eq!(client.receive().header.response_to, 2);
-    nothing_charged(&budget);
+    check_nothing_charged(&budget);
 }

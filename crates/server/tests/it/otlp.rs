@@ -225,7 +225,7 @@ impl ExportingServer {
 
     fn ping(&self) {
         let stream = TcpStream::connect(self.server.address()).unwrap();
-        let mut client = Client::over(Box::new(stream));
+        let mut client = Client::new(Box::new(stream));
         let ping = doc! { "ping": 1i32, "$db": "admin" };
         assert!(client.call(ping.as_bytes()).is_ok());
     }
@@ -239,7 +239,7 @@ fn number(v: &Value) -> f64 {
 }
 
 /// Rounds the bound of a bucket, so that two notations of a number agree.
-fn rounded(key: &str) -> String {
+fn round_bound(key: &str) -> String {
     let Some((before, rest)) = key.split_once("le=\"") else {
         return key.to_owned();
     };
@@ -294,7 +294,7 @@ fn as_lines(body: &Value) -> BTreeMap<String, f64> {
                 below += number(n);
                 put(
                     format!("{name}_bucket"),
-                    rounded(&format!("{labels},le=\"{le}\"")),
+                    round_bound(&format!("{labels},le=\"{le}\"")),
                     below,
                 );
             }
@@ -320,7 +320,7 @@ fn a_collector_is_given_what_prometheus_is_given() {
         .filter(|l| !l.starts_with('#'))
         .map(|l| {
             let (key, value) = l.rsplit_once(' ').unwrap();
-            (rounded(key), value.parse().unwrap())
+            (round_bound(key), value.parse().unwrap())
         })
         .collect();
     let keys = |all: &BTreeMap<String, f64>| all.keys().cloned().collect::<Vec<_>>();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use model::{Doc, DocBuf, doc};
 
-use crate::backup::{connect, ok, quarry, refused, run_quarry, text};
+use crate::backup::{command_error, connect, ok, quarry, run_quarry, text};
 use crate::driver::Process;
 
 const COUNT: i32 = 4_000;
@@ -29,7 +29,7 @@ impl TestFolder {
         self.root.path().join("data")
     }
 
-    fn apart(&self, number: u32) -> PathBuf {
+    fn set_aside_folder(&self, number: u32) -> PathBuf {
         self.root.path().join(format!("data.set-aside-{number}"))
     }
 
@@ -121,19 +121,19 @@ fn sound_data_are_left_alone_and_a_server_keeps_its_folder() {
     let said = place.repair();
     assert!(said.contains("the rows have no errors"), "{said}");
     assert!(said.contains("is valid: "), "{said}");
-    assert!(!place.apart(1).exists());
+    assert!(!place.set_aside_folder(1).exists());
     let server = Process::with(&data, &[]);
-    let line = refused(&place.arguments("repair", text(&data)));
+    let line = command_error(&place.arguments("repair", text(&data)));
     assert!(line.contains("in use"), "{line}");
     drop(server);
     let nowhere = place.root.path().join("nowhere");
     fs::create_dir(&nowhere).unwrap();
-    let line = refused(&place.arguments("repair", text(&nowhere)));
+    let line = command_error(&place.arguments("repair", text(&nowhere)));
     assert!(line.contains("is not a data directory"), "{line}");
     let inside = data.join("inside");
     let mut arguments = place.arguments("repair", text(&data));
     arguments.extend(["--setAside", text(&inside)]);
-    let line = refused(&arguments);
+    let line = command_error(&arguments);
     assert!(line.contains("lies in the data directory"), "{line}");
     assert_eq!(place.check(&[]), (0..COUNT).collect());
 }
@@ -144,7 +144,7 @@ fn a_damaged_table_file_costs_what_lies_in_its_damaged_blocks() {
     let data = place.data();
     fill(&data, &["--replSet", "rs"]);
     damage(&data);
-    refused(&place.arguments("validate", text(&data)));
+    command_error(&place.arguments("validate", text(&data)));
     let said = place.repair();
     assert!(said.contains("cannot be read"), "{said}");
     let left = place.check(&["--replSet", "rs"]);
@@ -154,14 +154,14 @@ fn a_damaged_table_file_costs_what_lies_in_its_damaged_blocks() {
         "{lost} documents are lost\n{said}"
     );
     // The old files and the report.
-    let apart = place.apart(1);
+    let apart = place.set_aside_folder(1);
     assert!(apart.join("files").join("QUARRY-ENGINE").exists());
     assert!(!apart.join("files/.repair").exists() && !data.join(".repair").exists());
     let report = fs::read_to_string(apart.join("report.txt")).unwrap();
     assert!(report.contains("cannot be read"), "{report}");
     let again = place.repair();
     assert!(again.contains("the rows have no errors"), "{again}");
-    assert!(!place.apart(2).exists());
+    assert!(!place.set_aside_folder(2).exists());
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_damaged_catalog_of_files_costs_nothing() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0x10;
     fs::write(&catalog, bytes).unwrap();
-    refused(&place.arguments("validate", text(&data)));
+    command_error(&place.arguments("validate", text(&data)));
     let said = place.repair();
     assert_eq!(place.check(&[]), (0..COUNT).collect(), "{said}");
 }
@@ -195,7 +195,7 @@ fn a_repair_that_is_killed_can_be_repeated() {
         std::thread::sleep(Duration::from_millis(20 + step * step * 12));
         let _ = child.kill();
         child.wait().unwrap();
-        while place.apart(number).exists() {
+        while place.set_aside_folder(number).exists() {
             number += 1;
         }
     }
@@ -222,13 +222,13 @@ fn lmdb_is_repaired_in_its_place() {
     let field = whole.windows(5).position(|w| w == b"\x02pad\0").unwrap();
     bytes[at + field] = 0x7A;
     fs::write(&file, bytes).unwrap();
-    let line = refused(&place.arguments("validate", text(&data)));
+    let line = command_error(&place.arguments("validate", text(&data)));
     assert!(line.contains("BSON"), "{line}");
     place.repair();
     let left = place.check(&options);
     assert_eq!(left, (0..COUNT).filter(|n| *n != 1234).collect());
     // The readable part of the record is set apart in mongorestore's format.
-    let apart = fs::read(place.apart(1).join("d/c.damaged.bson")).unwrap();
+    let apart = fs::read(place.set_aside_folder(1).join("d/c.damaged.bson")).unwrap();
     let row = Doc::from_prefix(&apart);
     assert_eq!(row.len_bytes(), apart.len());
     model::validate(row.as_bytes()).unwrap();

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::driver::Process;
 
 /// The command as the only write of a session.
-fn numbered(number: i64, mut command: DocBuf) -> Vec<u8> {
+fn with_txn_number(number: i64, mut command: DocBuf) -> Vec<u8> {
     command.put("$db", "retry");
     command.put(
         "lsid",
@@ -20,7 +20,7 @@ fn numbered(number: i64, mut command: DocBuf) -> Vec<u8> {
 }
 
 fn ask(server: &Process, body: &[u8]) -> DocBuf {
-    let mut client = Client::over(Box::new(TcpStream::connect(server.address()).unwrap()));
+    let mut client = Client::new(Box::new(TcpStream::connect(server.address()).unwrap()));
     DocBuf::from_bytes(client.call(body).body).unwrap()
 }
 
@@ -37,7 +37,7 @@ fn writes_are_not_repeated_after_a_kill() {
     let mut server = Process::start(dbpath.path());
     let insert = doc! { "insert": "c", "documents": [{ "_id": 1i32, "n": 0i32 }, { "_id": 2i32,
     "n": 0i32 }] };
-    ask(&server, &numbered(1, insert.clone()));
+    ask(&server, &with_txn_number(1, insert.clone()));
     let update = doc! { "update": "c", "updates": [
         { "q": { "_id": 1i32 }, "u": { "$inc": { "n": 1i32 } } },
         { "q": { "_id": 2i32 }, "u": { "$inc": { "n": 1i32 } } },
@@ -45,12 +45,12 @@ fn writes_are_not_repeated_after_a_kill() {
     let modify = doc! { "findAndModify": "c", "query": { "_id": 1i32 },
     "update": { "$inc": { "n": 10i32 } }, "new": true };
     for (number, command, statements) in [(2, &update, vec![0, 1]), (3, &modify, vec![])] {
-        let first = ask(&server, &numbered(number, command.clone()));
+        let first = ask(&server, &with_txn_number(number, command.clone()));
         assert_eq!(first.doc().field("ok").as_f64(), Some(1.0), "{first:?}");
         // Killed, not stopped.
         drop(server);
         server = Process::start(dbpath.path());
-        let again = ask(&server, &numbered(number, command.clone()));
+        let again = ask(&server, &with_txn_number(number, command.clone()));
         assert_eq!(list(again.doc(), "retriedStmtIds"), statements, "{again:?}");
         assert_eq!(again.doc().contains("retriedStmtId"), number == 3);
         assert_eq!(

@@ -91,7 +91,7 @@ impl Model {
     }
 }
 
-async fn caught_up(client: &Client, model: &Model) {
+async fn wait_ready(client: &Client, model: &Model) {
     let began = Instant::now();
     while status(client).await != "READY" {
         model.check_gone(&find_ids(client).await);
@@ -139,11 +139,11 @@ async fn kill_while_indexing(dbpath: &Path, options: &[&str]) {
         }
         model.check_gone(&find_ids(&client).await);
         if round % 2 == 1 {
-            caught_up(&client, &model).await;
+            wait_ready(&client, &model).await;
         }
     }
     let client = server.client("directConnection=true").await;
-    caught_up(&client, &model).await;
+    wait_ready(&client, &model).await;
     assert!(!model.gone.is_empty(), "no round got so far as to delete");
     server.stop();
 }

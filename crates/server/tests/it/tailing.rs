@@ -34,7 +34,7 @@ async fn running(client: &mongodb::Client, what: &str) -> Vec<Document> {
         .collect()
 }
 
-async fn until_running(client: &mongodb::Client, what: &str, count: usize) -> Vec<Document> {
+async fn wait_running(client: &mongodb::Client, what: &str, count: usize) -> Vec<Document> {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         let ops = running(client, what).await;
@@ -115,11 +115,11 @@ async fn interrupt(server: &Process) {
     for (command, name) in [(forever(), "pipeline"), (find, "find")] {
         let mut socket = TcpStream::connect(&server.address).unwrap();
         socket.write_all(&message(&command)).unwrap();
-        until_running(&client, name, 1).await;
+        wait_running(&client, name, 1).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
         drop(socket);
         let gone = Instant::now();
-        until_running(&client, name, 0).await;
+        wait_running(&client, name, 0).await;
         assert!(
             gone.elapsed() < Duration::from_millis(500),
             "{name}: {:?}",
@@ -128,7 +128,7 @@ async fn interrupt(server: &Process) {
 
         let mut socket = TcpStream::connect(&server.address).unwrap();
         socket.write_all(&message(&command)).unwrap();
-        let op = until_running(&client, name, 1).await;
+        let op = wait_running(&client, name, 1).await;
         let opid = op[0].get("opid").unwrap().clone();
         client
             .database("admin")
@@ -136,7 +136,7 @@ async fn interrupt(server: &Process) {
             .await
             .unwrap();
         let killed = Instant::now();
-        until_running(&client, name, 0).await;
+        wait_running(&client, name, 0).await;
         assert!(
             killed.elapsed() < Duration::from_millis(500),
             "{name}: {:?}",

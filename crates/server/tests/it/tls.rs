@@ -48,7 +48,7 @@ fn tcp(server: &Process) -> TcpStream {
 }
 
 /// A TLS stream, with or without a client certificate.
-fn sealed(server: &Process, shows: bool) -> Box<dyn Stream> {
+fn open_stream(server: &Process, shows: bool) -> Box<dyn Stream> {
     showing(server, shows.then_some("client.pem"), "ca.pem")
 }
 
@@ -111,7 +111,7 @@ fn is_closed_after(mut stream: Box<dyn Stream>, bytes: &[u8]) -> bool {
 fn messages_of_any_length_go_through_tls_and_plain_ones_do_not() {
     let dir = tempfile::tempdir().unwrap();
     let server = serve(dir.path(), &options("requireTLS"));
-    let mut client = Client::over(sealed(&server, true));
+    let mut client = Client::new(open_stream(&server, true));
     for bytes in [1, 16_000, 70_000, 3_000_000, 15_000_000] {
         let text = "x".repeat(bytes);
         let insert = doc! { "insert": "c", "documents": [
@@ -130,7 +130,7 @@ fn messages_of_any_length_go_through_tls_and_plain_ones_do_not() {
         "downgraded to plain"
     );
     assert!(
-        is_closed_after(sealed(&server, false), &hello),
+        is_closed_after(open_stream(&server, false), &hello),
         "without a certificate"
     );
     assert!(is_closed_after(
@@ -144,7 +144,7 @@ fn messages_of_any_length_go_through_tls_and_plain_ones_do_not() {
     )));
     assert!(is_ok(&ask(&mut client, "admin", doc! { "ping": 1i32 })));
     assert!(is_ok(&ask(
-        &mut Client::over(sealed(&server, true)),
+        &mut Client::new(open_stream(&server, true)),
         "admin",
         doc! { "ping": 1i32 }
     )));
@@ -158,22 +158,22 @@ fn a_certificate_logs_its_subject_in() {
     all.push("--auth".to_owned());
     all.push("--tlsAllowConnectionsWithoutCertificates".to_owned());
     let server = serve(dir.path(), &all);
-    let mut plain = Client::over(Box::new(tcp(&server)));
+    let mut plain = Client::new(Box::new(tcp(&server)));
     let external = doc! { "createUser": SUBJECT, "roles": [ { "role": "root", "db": "admin" } ] };
     // The localhost exception does not allow granting roles of other databases, except roles of
     // `admin`.
     assert!(is_ok(&ask(&mut plain, "$external", external)));
     let login = || doc! { "authenticate": 1i32, "mechanism": "MONGODB-X509" };
     assert!(!is_ok(&ask(&mut plain, "$external", login())));
-    let mut without = Client::over(sealed(&server, false));
+    let mut without = Client::new(open_stream(&server, false));
     assert!(!is_ok(&ask(&mut without, "$external", login())));
-    let mut client = Client::over(sealed(&server, true));
+    let mut client = Client::new(open_stream(&server, true));
     assert!(!is_ok(&ask(&mut client, "d", doc! { "find": "c" })));
     let entered = ask(&mut client, "$external", login());
     assert_eq!(entered.doc().field("user").as_str(), Some(SUBJECT));
     assert!(is_ok(&ask(&mut client, "d", doc! { "find": "c" })));
     // The login is part of the greeting, which names no database.
-    let mut client = Client::over(sealed(&server, true));
+    let mut client = Client::new(open_stream(&server, true));
     let hello = doc! { "hello": 1i32, "speculativeAuthenticate": {
     "authenticate": 1i32, "mechanism": "MONGODB-X509" } };
     let greeted = ask(&mut client, "admin", hello);
@@ -193,7 +193,7 @@ fn a_certificate_that_is_let_in_although_it_is_invalid_logs_nobody_in() {
     *ca = other;
     all.extend(["--auth", "--tlsAllowInvalidCertificates"].map(str::to_owned));
     let server = serve(dir.path(), &all);
-    let mut client = Client::over(sealed(&server, true));
+    let mut client = Client::new(open_stream(&server, true));
     let external = doc! { "createUser": SUBJECT, "roles": [ { "role": "root", "db": "admin" } ] };
     assert!(is_ok(&ask(&mut client, "$external", external)));
     let login = doc! { "authenticate": 1i32, "mechanism": "MONGODB-X509" };
@@ -223,7 +223,7 @@ fn who_has_not_logged_in_sends_short_messages() {
     assert!(closed(&declares(16 * 1024 + 1, None)));
     assert!(closed(&declares(48_000_000, None)));
     assert!(closed(&declares(64, Some(30_000_000))), "a compressed bomb");
-    let mut client = Client::over(Box::new(tcp(&server)));
+    let mut client = Client::new(Box::new(tcp(&server)));
     let long = "x".repeat(10_000);
     let hello = doc! { "hello": 1i32, "comment": long.as_str() };
     assert!(is_ok(&ask(&mut client, "admin", hello)));
@@ -327,7 +327,7 @@ fn the_log_says_why_a_connection_was_refused() {
     let log = LoggingServer::serve(&options("requireTLS"));
     let (server, hello) = (&log.server, hello(100));
     let no_certificate = "no SSL certificate provided by peer; connection rejected";
-    log.refuses(sealed(server, false), &hello, no_certificate);
+    log.refuses(open_stream(server, false), &hello, no_certificate);
     let unknown = "SSL peer certificate validation failed: no known authority has signed it";
     let stream = showing(server, Some("revoked.pem"), "ca.pem");
     log.refuses(stream, &hello, unknown);
@@ -350,7 +350,7 @@ fn the_log_says_why_a_connection_was_refused() {
     log.refuses_after(before, Box::new(cut), &[], gone);
     // A silent client and an accepted client cause no line.
     drop(tcp(server));
-    let mut client = Client::over(sealed(server, true));
+    let mut client = Client::new(open_stream(server, true));
     assert!(is_ok(&ask(&mut client, "admin", doc! { "ping": 1i32 })));
     drop(client);
     assert_eq!(log.lines("22988").len(), 8);
@@ -383,7 +383,7 @@ fn a_handshake_with_a_server_without_tls_is_told_of_and_ends_at_once() {
     let log = LoggingServer::serve(&[]);
     let words = "SSL handshake received but server is started without SSL support";
     log.refuses(Box::new(tcp(&log.server)), &client_hello([3, 3]), words);
-    log.refuses(sealed(&log.server, true), &hello(100), words);
+    log.refuses(open_stream(&log.server, true), &hello(100), words);
     log.server.stop();
 }
 

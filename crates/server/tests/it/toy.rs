@@ -179,7 +179,7 @@ impl Handler for Toy {
         self.disconnected.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn panicked(&self, command: &str, panic: &str) {
+    fn report_panic(&self, command: &str, panic: &str) {
         self.panics.lock().push(format!("{command}: {panic}"));
     }
 }
@@ -226,7 +226,7 @@ impl ToyServer {
 /// Waits for something that another thread will do.
 pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(5);
-    while !run_quarry() {
+    while !done() {
         assert!(Instant::now() < until, "never happened: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -234,7 +234,7 @@ pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
 
 /// For tests that measure the memory of the whole process: true in a process of its own, which the
 /// first call starts and whose result it returns.
-pub(crate) fn alone(test: &str) -> bool {
+pub(crate) fn run_alone(test: &str) -> bool {
     const MARK: &str = "QUARRY_TEST_ALONE";
     if std::env::var_os(MARK).is_some() {
         return true;

@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
-use crate::encryption::{EncryptedServer, refused};
+use crate::encryption::{EncryptedServer, start_error};
 
 const TOKEN: &str = "hvs.a-token-that-nobody-may-see";
 const SECRET: &str = "kv/data/quarry/one";
@@ -234,8 +234,8 @@ impl TestFolder {
     }
 
     /// The one line of a failed start; it contains no secrets.
-    fn refused(&self) -> String {
-        let line = refused(&self.data(), &self.options());
+    fn start_error(&self) -> String {
+        let line = start_error(&self.data(), &self.options());
         assert!(!line.contains(TOKEN), "{line}");
         line
     }
@@ -269,10 +269,10 @@ fn a_key_is_made_in_vault_and_replaced_there_while_the_server_runs() {
         server.kill();
         // The previous key does not decrypt the data any more.
         vault.kept.lock().versions[1] = None;
-        assert!(place.refused().contains("holds no key"));
+        assert!(place.start_error().contains("holds no key"));
         let first = vault.kept.lock().versions[0].clone();
         vault.kept.lock().versions[1] = first;
-        let line = place.refused();
+        let line = place.start_error();
         assert!(
             line.contains("does not fit") && line.contains("versions 1 to 2"),
             "{line}"
@@ -337,17 +337,17 @@ fn each_thing_that_is_wrong_is_one_line() {
         (VaultBehaviour::Redirects, "is a standby (status 307)"),
     ] {
         vault.behave(manner);
-        let line = place.refused();
+        let line = place.start_error();
         assert!(line.contains(words), "{manner:?}: {line}");
     }
     vault.behave(VaultBehaviour::Well);
     let versions = std::mem::take(&mut vault.kept.lock().versions);
-    let line = place.refused();
+    let line = place.start_error();
     assert!(line.contains("has no secret kv/data/quarry/one"), "{line}");
     vault.kept.lock().versions = vec![Some("no key".to_owned())];
     assert!(
         place
-            .refused()
+            .start_error()
             .contains("holds no key: its field \"value\"")
     );
     vault.kept.lock().versions = versions;
@@ -359,7 +359,7 @@ fn each_thing_that_is_wrong_is_one_line() {
 
     let token = place.root.path().join("token");
     std::fs::write(&token, "another").unwrap();
-    let line = place.refused();
+    let line = place.start_error();
     assert!(
         line.contains("does not allow the token in") && line.contains("403"),
         "{line}"
@@ -367,13 +367,13 @@ fn each_thing_that_is_wrong_is_one_line() {
     std::fs::write(&token, "two words").unwrap();
     assert!(
         place
-            .refused()
+            .start_error()
             .contains("must hold a token and nothing else")
     );
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o640)).unwrap();
-    assert!(place.refused().contains("chmod 600"));
+    assert!(place.start_error().contains("chmod 600"));
     std::fs::remove_file(&token).unwrap();
-    assert!(place.refused().contains("cannot read vaultTokenFile"));
+    assert!(place.start_error().contains("cannot read vaultTokenFile"));
     std::fs::write(&token, TOKEN).unwrap();
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
 
@@ -383,7 +383,7 @@ fn each_thing_that_is_wrong_is_one_line() {
         ca.unwrap(),
         certificate("other-ca.pem").display().to_string(),
     );
-    let line = place.refused();
+    let line = place.start_error();
     assert!(line.contains("cannot reach Vault at localhost:"), "{line}");
     let ca = place
         .options
@@ -396,7 +396,11 @@ fn each_thing_that_is_wrong_is_one_line() {
     let mine = vault.port.to_string();
     let at = place.options.iter().position(|o| *o == mine).unwrap();
     place.options[at] = port;
-    assert!(place.refused().contains("cannot reach Vault at localhost:"));
+    assert!(
+        place
+            .start_error()
+            .contains("cannot reach Vault at localhost:")
+    );
     place.options[at] = mine;
     assert_eq!(count(&mut place.start()), 1, "nothing was changed");
 }

@@ -308,7 +308,7 @@ fn request_fetched_with_a_blocking_one_is_not_stranded() {
 /// A closed connection gives its descriptor back at once, not when its slot is used again.
 #[test]
 fn closed_connections_keep_no_descriptor() {
-    if !crate::toy::alone("waiting::closed_connections_keep_no_descriptor") {
+    if !crate::toy::run_alone("waiting::closed_connections_keep_no_descriptor") {
         return;
     }
     let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();

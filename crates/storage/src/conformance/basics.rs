@@ -252,7 +252,7 @@ pub(super) fn last_pos(engine: &dyn Engine) {
     assert!(engine.durable_pos() >= last);
 }
 
-pub(super) fn closed(engine: &dyn Engine) {
+pub(super) fn check_closed(engine: &dyn Engine) {
     put(engine, Table::Doc, &[(&key(1, "a"), b"x")]);
     engine.close().unwrap();
     engine.close().unwrap();

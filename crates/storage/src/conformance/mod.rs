@@ -48,7 +48,7 @@ const CASES: &[Case] = &[
         basics::last_pos(&*factory.fresh())
     }),
     ("closed engines refuse", |factory| {
-        basics::closed(&*factory.fresh())
+        basics::check_closed(&*factory.fresh())
     }),
     ("dropped idents disappear", basics::dropped_idents),
     ("drop_range keeps neighbours", |factory| {

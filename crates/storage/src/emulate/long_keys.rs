@@ -95,7 +95,7 @@ pub fn find<'a>(bucket: &'a [u8], rest: &[u8]) -> Option<&'a [u8]> {
 }
 
 /// The bucket with `value` under `rest`, or with `rest` removed when there is no value.
-pub fn with(bucket: &[u8], rest: &[u8], value: Option<&[u8]>) -> Vec<u8> {
+pub fn replace_entry(bucket: &[u8], rest: &[u8], value: Option<&[u8]>) -> Vec<u8> {
     let mut out = Vec::with_capacity(bucket.len() + rest.len() + value.map_or(0, <[u8]>::len) + 8);
     let mut value = value;
     for (r, v) in entries(bucket).flatten() {
@@ -114,7 +114,7 @@ pub fn with(bucket: &[u8], rest: &[u8], value: Option<&[u8]>) -> Vec<u8> {
 }
 
 /// The bucket with only those entries for whose rest `keep` is true.
-pub fn retained(bucket: &[u8], keep: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+pub fn retain_entries(bucket: &[u8], keep: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut out = Vec::new();
     for (r, v) in entries(bucket).flatten().filter(|(r, _)| keep(r)) {
         push(&mut out, r, v);
@@ -132,26 +132,26 @@ mod tests {
 
     #[test]
     fn buckets_keep_order_and_replace() {
-        let b = with(&[], b"m", Some(b"1"));
-        let b = with(&b, b"", Some(b"2"));
-        let b = with(&b, b"z", Some(b""));
-        let b = with(&b, b"m", Some(b"3"));
+        let b = replace_entry(&[], b"m", Some(b"1"));
+        let b = replace_entry(&b, b"", Some(b"2"));
+        let b = replace_entry(&b, b"z", Some(b""));
+        let b = replace_entry(&b, b"m", Some(b"3"));
         let expected: Vec<(&[u8], &[u8])> = vec![(b"", b"2"), (b"m", b"3"), (b"z", b"")];
         assert_eq!(list_entries(&b), expected);
         assert_eq!(find(&b, b"m"), Some(&b"3"[..]));
         assert_eq!(find(&b, b"n"), None);
-        assert_eq!(list_entries(&with(&b, b"m", None)).len(), 2);
-        assert_eq!(with(&b, b"absent", None), b);
+        assert_eq!(list_entries(&replace_entry(&b, b"m", None)).len(), 2);
+        assert_eq!(replace_entry(&b, b"absent", None), b);
         assert_eq!(
-            list_entries(&retained(&b, |r| r < b"n".as_slice())).len(),
+            list_entries(&retain_entries(&b, |r| r < b"n".as_slice())).len(),
             2
         );
-        assert!(with(&with(&[], b"a", Some(b"1")), b"a", None).is_empty());
+        assert!(replace_entry(&replace_entry(&[], b"a", Some(b"1")), b"a", None).is_empty());
     }
 
     #[test]
     fn a_bucket_cut_short_is_damage() {
-        let b = with(&[], b"rest", Some(b"value"));
+        let b = replace_entry(&[], b"rest", Some(b"value"));
         assert!(entries(&b[..b.len() - 1]).any(|e| e.is_none()));
     }
 

@@ -71,12 +71,12 @@ pub fn sampled_size(
         end = key.to_vec();
         false
     })?;
-    Ok(extrapolated(bytes, range.lower, &last, &end).max(bytes))
+    Ok(extrapolate_bytes(bytes, range.lower, &last, &end).max(bytes))
 }
 
 /// The bytes of a whole range, estimated from those up to `last`: keys are assumed to be spread
 /// evenly between the first and `end`.
-fn extrapolated(bytes: u64, lower: &[u8], last: &[u8], end: &[u8]) -> u64 {
+fn extrapolate_bytes(bytes: u64, lower: &[u8], last: &[u8], end: &[u8]) -> u64 {
     let same = last.iter().zip(end).take_while(|(a, b)| a == b).count();
     let word = |key: &[u8]| {
         let mut word = [0; 8];

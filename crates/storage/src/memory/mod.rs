@@ -73,7 +73,7 @@ impl MemoryEngine {
     }
 
     /// An empty engine for several stores at once: its units detect conflicts.
-    pub fn checked() -> Self {
+    pub fn new_checked() -> Self {
         Self {
             is_checked: true,
             ..Self::new()

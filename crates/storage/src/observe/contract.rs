@@ -17,7 +17,7 @@ pub struct Contract {
 }
 
 impl Observer for Contract {
-    fn before(&self, call: &Call<'_>, caps: &Caps) -> Result<()> {
+    fn before_call(&self, call: &Call<'_>, caps: &Caps) -> Result<()> {
         match call {
             Call::Get { table, key } => check_key(*table, key, caps),
             Call::MultiGet { table, keys } => {
@@ -39,7 +39,7 @@ impl Observer for Contract {
         }
     }
 
-    fn after(
+    fn after_call(
         &self,
         call: &Call<'_>,
         outcome: std::result::Result<CommitPos, &StorageError>,

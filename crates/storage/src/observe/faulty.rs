@@ -65,7 +65,7 @@ impl FaultInjector {
 }
 
 impl Observer for FaultInjector {
-    fn before(&self, call: &Call<'_>, _caps: &Caps) -> Result<()> {
+    fn before_call(&self, call: &Call<'_>, _caps: &Caps) -> Result<()> {
         {
             let mut state = self.state.lock();
             let counts = state
@@ -77,7 +77,7 @@ impl Observer for FaultInjector {
         self.strike(call, false)
     }
 
-    fn after(
+    fn after_call(
         &self,
         call: &Call<'_>,
         _outcome: std::result::Result<CommitPos, &StorageError>,

@@ -36,14 +36,14 @@ impl HeldJournal {
 }
 
 impl Observer for HeldJournal {
-    fn before(&self, call: &Call<'_>, _caps: &Caps) -> Result<()> {
+    fn before_call(&self, call: &Call<'_>, _caps: &Caps) -> Result<()> {
         if let Call::WaitDurable { pos } = call {
             self.wait(*pos);
         }
         Ok(())
     }
 
-    fn after(
+    fn after_call(
         &self,
         call: &Call<'_>,
         outcome: std::result::Result<CommitPos, &StorageError>,

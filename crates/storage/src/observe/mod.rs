@@ -78,10 +78,10 @@ pub enum Call<'a> {
 /// Receives the calls to an engine.
 pub trait Observer: Send + Sync {
     /// Called before the engine; an error refuses the call, and the engine never sees it.
-    fn before(&self, call: &Call<'_>, caps: &Caps) -> Result<()>;
+    fn before_call(&self, call: &Call<'_>, caps: &Caps) -> Result<()>;
 
     /// Called with the outcome (of `apply`: the position); may turn success into an error.
-    fn after(
+    fn after_call(
         &self,
         call: &Call<'_>,
         outcome: std::result::Result<CommitPos, &StorageError>,
@@ -122,8 +122,8 @@ impl<O: Observer> ObservedEngine<O> {
         &self.observer
     }
 
-    fn around<T>(&self, call: Call<'_>, run: impl FnOnce() -> Result<T>) -> Result<T> {
-        around(
+    fn observe_call<T>(&self, call: Call<'_>, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        observe_call(
             &*self.observer,
             self.inner.caps(),
             &call,
@@ -133,17 +133,17 @@ impl<O: Observer> ObservedEngine<O> {
     }
 }
 
-fn around<T>(
+fn observe_call<T>(
     observer: &dyn Observer,
     caps: &Caps,
     call: &Call<'_>,
     pos: impl FnOnce(&T) -> CommitPos,
     run: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    observer.before(call, caps)?;
+    observer.before_call(call, caps)?;
     match run() {
-        Ok(value) => observer.after(call, Ok(pos(&value))).map(|()| value),
-        Err(error) => observer.after(call, Err(&error)).and(Err(error)),
+        Ok(value) => observer.after_call(call, Ok(pos(&value))).map(|()| value),
+        Err(error) => observer.after_call(call, Err(&error)).and(Err(error)),
     }
 }
 
@@ -155,8 +155,8 @@ struct ObservedReader<'a> {
 }
 
 impl ObservedReader<'_> {
-    fn around<T>(&self, call: Call<'_>, run: impl FnOnce() -> Result<T>) -> Result<T> {
-        around(
+    fn observe_call<T>(&self, call: Call<'_>, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        observe_call(
             &*self.observer,
             self.caps,
             &call,
@@ -171,7 +171,7 @@ impl ObservedReader<'_> {
         range: KeyRange<'_>,
         opts: CursorOpts,
     ) -> Result<Box<dyn Cursor>> {
-        let inner = self.around(Call::Cursor { table, range, opts }, || {
+        let inner = self.observe_call(Call::Cursor { table, range, opts }, || {
             self.read.cursor(table, range, opts)
         })?;
         Ok(Box::new(ObservedCursor {
@@ -190,14 +190,14 @@ macro_rules! reads {
     () => {
         fn get(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
             let reader = self.reader();
-            reader.around(Call::Get { table, key }, || {
+            reader.observe_call(Call::Get { table, key }, || {
                 reader.read.get(table, key, out)
             })
         }
 
         fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
             let reader = self.reader();
-            reader.around(Call::Get { table, key }, || {
+            reader.observe_call(Call::Get { table, key }, || {
                 reader.read.get_with(table, key, f)
             })
         }
@@ -209,7 +209,7 @@ macro_rules! reads {
             each: &mut dyn FnMut(usize, Option<&[u8]>),
         ) -> Result<()> {
             let reader = self.reader();
-            reader.around(Call::MultiGet { table, keys }, || {
+            reader.observe_call(Call::MultiGet { table, keys }, || {
                 reader.read.multi_get(table, keys, each)
             })
         }
@@ -268,7 +268,7 @@ struct ObservedCursor {
 impl Cursor for ObservedCursor {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         let inner = &mut self.inner;
-        around(
+        observe_call(
             &*self.observer,
             &self.caps,
             &Call::Seek { key },
@@ -319,7 +319,7 @@ impl Cursor for ObservedCursor {
             f(key, value)
         };
         let call = Call::Visit { rows_max };
-        around(
+        observe_call(
             &**observer,
             caps,
             &call,
@@ -354,7 +354,7 @@ impl<O: Observer + 'static> Engine for ObservedEngine<O> {
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        let inner = self.around(Call::Snapshot, || self.inner.snapshot())?;
+        let inner = self.observe_call(Call::Snapshot, || self.inner.snapshot())?;
         Ok(Arc::new(ObservedSnapshot {
             inner,
             observer: self.dyn_observer(),
@@ -369,7 +369,7 @@ impl<O: Observer + 'static> Engine for ObservedEngine<O> {
 
     fn apply(&self, batch: &WriteBatch, durability: Durability) -> Result<CommitPos> {
         let call = Call::Apply { batch, durability };
-        around(
+        observe_call(
             &*self.observer,
             self.inner.caps(),
             &call,
@@ -387,7 +387,7 @@ impl<O: Observer + 'static> Engine for ObservedEngine<O> {
     }
 
     fn wait_durable(&self, pos: CommitPos) -> Result<()> {
-        self.around(Call::WaitDurable { pos }, || self.inner.wait_durable(pos))
+        self.observe_call(Call::WaitDurable { pos }, || self.inner.wait_durable(pos))
     }
 
     fn request_flush(&self, pos: CommitPos) {
@@ -418,14 +418,14 @@ impl<O: Observer + 'static> Engine for ObservedEngine<O> {
     }
 
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
-        self.around(Call::DropRange { table, range }, || {
+        self.observe_call(Call::DropRange { table, range }, || {
             self.inner.drop_range(table, range)
         })
     }
 
     fn set_dropped(&self, table: Table, idents: Arc<IdentSet>) {
         // This call cannot fail, so the observer cannot refuse it either.
-        let _ = self.observer.before(
+        let _ = self.observer.before_call(
             &Call::SetDropped {
                 table,
                 idents: &idents,
@@ -440,7 +440,7 @@ impl<O: Observer + 'static> Engine for ObservedEngine<O> {
     }
 
     fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64> {
-        self.around(Call::ApproxSize { table, range }, || {
+        self.observe_call(Call::ApproxSize { table, range }, || {
             self.inner.approx_size(table, range)
         })
     }
@@ -470,18 +470,18 @@ impl<O: Observer + 'static> Engine for ObservedEngine<O> {
     }
 
     fn checkpoint(&self, path: &Path) -> Result<()> {
-        self.around(Call::Checkpoint { path }, || self.inner.checkpoint(path))
+        self.observe_call(Call::Checkpoint { path }, || self.inner.checkpoint(path))
     }
 
     fn verify(&self) -> Result<VerifyReport> {
-        self.around(Call::Verify, || self.inner.verify())
+        self.observe_call(Call::Verify, || self.inner.verify())
     }
 
     fn flush(&self) -> Result<()> {
-        self.around(Call::Flush, || self.inner.flush())
+        self.observe_call(Call::Flush, || self.inner.flush())
     }
 
     fn close(&self) -> Result<()> {
-        self.around(Call::Close, || self.inner.close())
+        self.observe_call(Call::Close, || self.inner.close())
     }
 }

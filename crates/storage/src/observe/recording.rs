@@ -56,7 +56,7 @@ impl Recorder {
 }
 
 impl Observer for Recorder {
-    fn before(&self, call: &Call<'_>, _caps: &Caps) -> Result<()> {
+    fn before_call(&self, call: &Call<'_>, _caps: &Caps) -> Result<()> {
         let count = |counter: &AtomicU64, by: usize| {
             counter.fetch_add(by as u64, Ordering::Relaxed);
         };

@@ -31,7 +31,7 @@ struct CheckedFactory;
 
 impl Factory for CheckedFactory {
     fn fresh(&self) -> Arc<dyn Engine> {
-        Arc::new(MemoryEngine::checked())
+        Arc::new(MemoryEngine::new_checked())
     }
 
     fn reopen(&self) -> Option<Arc<dyn Engine>> {
@@ -74,7 +74,7 @@ const LOOKS: [ReadFn; 4] = [
 
 #[test]
 fn a_unit_whose_reads_were_changed_conflicts_and_applies_nothing() {
-    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::checked());
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new_checked());
     let apply = |key: &[u8], value: &[u8]| {
         engine
             .apply(&batch(key, value), Durability::Buffered)

@@ -143,11 +143,11 @@ impl OpenList {
 
     fn close(&mut self, meta: &[u8]) {
         if let Some(open) = self.by_meta.remove(meta) {
-            self.closed(open.key);
+            self.note_closed(open.key);
         }
     }
 
-    fn closed(&mut self, key: BucketKey) {
+    fn note_closed(&mut self, key: BucketKey) {
         match self.writers.contains_key(&key) {
             true => _ = self.closing.insert(key),
             false => self.packable.push(key),
@@ -158,7 +158,7 @@ impl OpenList {
     pub(crate) fn close_all(&mut self) {
         self.opened.clear();
         for (_, open) in std::mem::take(&mut self.by_meta) {
-            self.closed(open.key);
+            self.note_closed(open.key);
         }
     }
 

@@ -187,7 +187,7 @@ impl Collection {
             capped: CappedGuards::default(),
             buckets: OpenBuckets::default(),
             log: shared.feed.clone().filter(|_| is_logged(&ns)),
-            concerned: NamespaceHash::by(ns.db(), Some(ns.coll())),
+            concerned: NamespaceHash::hash(ns.db(), Some(ns.coll())),
             gone: AtomicBool::new(false),
             uncommitted: AtomicBool::new(false),
             unchanged_since: AtomicU64::new(shared.engine.last_pos().0),
@@ -252,7 +252,7 @@ impl Collection {
         self.live.largest_bytes()
     }
     /// Records that the collection has or had a document of this many bytes.
-    pub(crate) fn saw(&self, bytes: usize) {
+    pub(crate) fn note_size(&self, bytes: usize) {
         if bytes >= LARGE_BYTES {
             self.live.largest.note(bytes);
             self.shared.large.note(bytes);
@@ -282,8 +282,8 @@ impl Collection {
         Ok(u64::try_from(counts[0]).unwrap_or(0))
     }
     /// Documents inserted, replaced and deleted since this handle was opened; no read.
-    pub fn changed(&self) -> u64 {
-        self.live.changed()
+    pub fn change_count(&self) -> u64 {
+        self.live.change_count()
     }
     /// The log, when this is the collection that shows it.
     pub(crate) fn as_log(&self) -> Option<&Arc<Log>> {
@@ -333,7 +333,7 @@ impl Collection {
     }
 
     /// The commit since which its catalog row has not changed.
-    pub(crate) fn unchanged_since(&self) -> CommitPos {
+    pub(crate) fn catalog_commit(&self) -> CommitPos {
         CommitPos(self.unchanged_since.load(Ordering::Acquire))
     }
     pub(crate) fn set_unchanged_since(&self, pos: CommitPos) {
@@ -374,7 +374,7 @@ impl Collection {
             dropped: true,
             ..state
         });
-        indexes.iter().for_each(|i| i.build_ended());
+        indexes.iter().for_each(|i| i.wake_build_waiters());
     }
 
     /// Closes the gate for a change of the catalog row, once everybody inside has left.
@@ -456,8 +456,8 @@ impl Collection {
 
     /// The parts of an index's entries that provide the top-level fields of these names, or whole
     /// documents without names; `None` when the entries may not provide all of them.
-    pub fn wanted_fields(&self, index: &Index, names: Option<&[String]>) -> Option<WantedFields> {
-        let wanted = index.wanted_fields(names);
+    pub fn select_fields(&self, index: &Index, names: Option<&[String]>) -> Option<WantedFields> {
+        let wanted = index.select_fields(names);
         // Ids cannot be decoded from their keys in a collation.
         wanted.filter(|w| !w.id || self.id_collate.is_none())
     }

@@ -104,7 +104,7 @@ pub(crate) fn record(batch: &mut WriteBatch, leftovers: &[Leftover]) {
             .filter(|o| o.ident == l.ident)
             .map(|o| o.table.index() as u8)
             .collect();
-        batch.put(Table::Meta, &meta::dropped(l.ident), &tables);
+        batch.put(Table::Meta, &meta::drop_key(l.ident), &tables);
         if l.table == Table::Idx {
             batch.delete(Table::Meta, &meta::multikey(l.ident));
         }

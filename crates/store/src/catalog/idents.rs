@@ -62,7 +62,7 @@ impl Idents {
             batch.put(Table::Meta, meta::IDENT_MARK, &mark.to_be_bytes());
             // Not synced: a user of the identifier writes to the same journal later.
             let applied = &mut |_| reserved.mark = mark;
-            commit(engine, WriteUnit::new(&batch).then(applied))?;
+            commit(engine, WriteUnit::new(&batch).add_hook(applied))?;
         }
         let ident = reserved.next;
         reserved.next += 1;

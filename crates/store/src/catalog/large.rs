@@ -19,7 +19,7 @@ impl LargestDocument {
     }
 
     /// The largest of these and of `bytes`.
-    pub(crate) fn or(&self, bytes: usize) -> usize {
+    pub(crate) fn max_with(&self, bytes: usize) -> usize {
         let seen = self.0.load(Relaxed);
         match bytes {
             LARGE_BYTES.. => seen.max(bytes),

@@ -56,7 +56,7 @@ pub(crate) struct CounterChange<'c> {
 /// The documents that a commit inserts.
 pub(crate) trait InsertedKeys {
     /// Calls `f` with the sequence number and the record key of each.
-    fn each(&self, f: &mut dyn FnMut(u64, &[u8]));
+    fn visit_keys(&self, f: &mut dyn FnMut(u64, &[u8]));
 }
 
 /// Sequence numbers and the highest key.
@@ -110,7 +110,7 @@ impl CollectionCounters {
     /// one is known.
     pub(crate) fn largest_bytes(&self) -> usize {
         let average = self.bytes() / self.docs().max(1);
-        self.largest.or(usize::try_from(average).unwrap_or(0))
+        self.largest.max_with(usize::try_from(average).unwrap_or(0))
     }
 
     pub(crate) fn docs(&self) -> u64 {
@@ -127,22 +127,22 @@ impl CollectionCounters {
         self.bytes.store(bytes, Ordering::Release);
     }
 
-    pub(crate) fn changed(&self) -> u64 {
+    pub(crate) fn change_count(&self) -> u64 {
         self.changed.load(Ordering::Relaxed)
     }
 
     /// No entry after this time refers to a record here.
-    pub(crate) fn referenced(&self) -> u64 {
+    pub(crate) fn referenced_time(&self) -> u64 {
         self.referenced.load(Ordering::Acquire)
     }
 
-    /// As [`CollectionCounters::referenced`], when it is opened.
+    /// As [`CollectionCounters::referenced_time`], when it is opened.
     pub(crate) fn set_referenced(&self, time: u64) {
         self.referenced.store(time, Ordering::Release);
     }
 
     /// The documents that entries up to this time refer to are saved in the log.
-    pub(crate) fn saved(&self) -> u64 {
+    pub(crate) fn saved_time(&self) -> u64 {
         self.saved.load(Ordering::Acquire)
     }
 
@@ -170,7 +170,7 @@ impl CollectionCounters {
         // A transaction may have deleted documents that it inserted itself.
         change
             .inserted
-            .each(&mut |seq, key| self.add_inserted(seq, key));
+            .visit_keys(&mut |seq, key| self.add_inserted(seq, key));
         change
             .deleted
             .iter()

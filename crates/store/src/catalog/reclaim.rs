@@ -111,9 +111,9 @@ impl Shared {
                 .map(|(t, _)| t.index() as u8)
                 .collect();
             if tables.is_empty() {
-                batch.delete(Table::Meta, &meta::dropped(*ident));
+                batch.delete(Table::Meta, &meta::drop_key(*ident));
             } else {
-                batch.put(Table::Meta, &meta::dropped(*ident), &tables);
+                batch.put(Table::Meta, &meta::drop_key(*ident), &tables);
             }
         }
         let engine = self.engine.as_ref();
@@ -121,7 +121,8 @@ impl Shared {
             *records = left.clone();
             TABLES.iter().for_each(|t| tell(engine, *t, &records));
         };
-        self.commit(WriteUnit::new(&batch).then(forget)).map(|_| ())
+        self.commit(WriteUnit::new(&batch).add_hook(forget))
+            .map(|_| ())
     }
 
     /// Deletes the records of dropped identifiers whose keys are all gone, and keys of the others:

@@ -51,12 +51,12 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Records that the build of an index was abandoned.
-    pub(crate) fn build_given_up(&self, ns: &Namespace) {
+    pub(crate) fn record_abandoned_build(&self, ns: &Namespace) {
         self.given_up.lock().push(ns.clone());
     }
 
     /// Collections with abandoned builds, recorded since the last call.
-    pub(crate) fn builds_given_up(&self) -> Vec<Namespace> {
+    pub(crate) fn take_abandoned_builds(&self) -> Vec<Namespace> {
         std::mem::take(&mut self.given_up.lock())
     }
 
@@ -113,7 +113,7 @@ impl Shared {
     /// Engine failures.
     pub(crate) fn open(engine: Arc<dyn Engine>, hooks: Arc<dyn Hooks>) -> Result<Shared> {
         let settings = hooks.log();
-        let mut shared = Shared::beside_log(engine, hooks)?;
+        let mut shared = Shared::open_without_log(engine, hooks)?;
         let engine = shared.engine.as_ref();
         match settings {
             None => Log::abandon(engine)?,
@@ -132,7 +132,10 @@ impl Shared {
     ///
     /// # Errors
     /// Engine failures.
-    pub(crate) fn beside_log(engine: Arc<dyn Engine>, hooks: Arc<dyn Hooks>) -> Result<Shared> {
+    pub(crate) fn open_without_log(
+        engine: Arc<dyn Engine>,
+        hooks: Arc<dyn Hooks>,
+    ) -> Result<Shared> {
         Ok(Shared {
             hooks,
             locks: LockTable::new(),

@@ -47,8 +47,8 @@ impl CatalogWriter<'_> {
         let mut rows = self
             .shared
             .log_command(&mut batch, ns.db(), ns.coll(), Some(&uuid), &note);
-        let unit = WriteUnit::stamped(&mut batch, &mut rows);
-        self.commit(unit.then(created))?;
+        let unit = WriteUnit::with_stamp(&mut batch, &mut rows);
+        self.commit(unit.add_hook(created))?;
         Ok(c)
     }
 
@@ -121,12 +121,12 @@ impl CatalogWriter<'_> {
         dropped::record(&mut batch, &leftovers);
         let gone = &mut |_: CommitPos| self.forget(c, &state, false);
         let note = Note::new(|w| _ = w.put("drop", ns.coll()));
-        let note = note.with(|w| _ = w.put("numRecords", c.count() as i64));
+        let note = note.with_fields(|w| _ = w.put("numRecords", c.count() as i64));
         let mut rows =
             self.shared
                 .log_command(&mut batch, ns.db(), ns.coll(), Some(&c.uuid), &note);
-        let unit = WriteUnit::stamped(&mut batch, &mut rows).durable_if(referred);
-        let pos = self.commit(unit.then(gone))?;
+        let unit = WriteUnit::with_stamp(&mut batch, &mut rows).durable_if(referred);
+        let pos = self.commit(unit.add_hook(gone))?;
         drop(closed);
         self.shared.remove_leftovers(leftovers, pos);
         let by_id = !c.is_view() && !c.is_series();
@@ -191,10 +191,10 @@ impl CatalogWriter<'_> {
         }
         let state = State::clone(&c.state());
         let target = target.as_ref().map(|t| (State::clone(&t.state()), t));
-        not_building(&c, &state)?;
+        check_not_building(&c, &state)?;
         target
             .as_ref()
-            .map_or(Ok(()), |(s, t)| not_building(t, s))?;
+            .map_or(Ok(()), |(s, t)| check_not_building(t, s))?;
         let mut batch = WriteBatch::new();
         batch.delete(Table::Meta, &meta::catalog(from.db(), from.coll()));
         let leftovers = target
@@ -212,9 +212,9 @@ impl CatalogWriter<'_> {
         let mut rows = self
             .shared
             .log_command(&mut batch, from.db(), from.coll(), Some(&c.uuid), &note)
-            .map(|rows| rows.concerning(NamespaceHash::by(to.db(), Some(to.coll()))));
-        let unit = WriteUnit::stamped(&mut batch, &mut rows).durable_if(referred);
-        let pos = self.commit(unit.then(renamed))?;
+            .map(|rows| rows.concerning(NamespaceHash::hash(to.db(), Some(to.coll()))));
+        let unit = WriteUnit::with_stamp(&mut batch, &mut rows).durable_if(referred);
+        let pos = self.commit(unit.add_hook(renamed))?;
         drop(closed);
         self.shared.remove_leftovers(leftovers, pos);
         Ok(())
@@ -243,7 +243,7 @@ impl CatalogWriter<'_> {
         let mut batch = WriteBatch::new();
         let note = Note::new(|w| _ = w.put("dropDatabase", 1i32));
         let mut rows = self.shared.log_command(&mut batch, db, "", None, &note);
-        let unit = WriteUnit::stamped(&mut batch, &mut rows);
+        let unit = WriteUnit::with_stamp(&mut batch, &mut rows);
         self.commit(unit).map(|_| ())
     }
 }
@@ -257,7 +257,7 @@ pub(super) fn exists(ns: &Namespace) -> MongoError {
 }
 
 /// Refuses a rename while an index is built.
-fn not_building(c: &Collection, state: &State) -> Result<()> {
+fn check_not_building(c: &Collection, state: &State) -> Result<()> {
     if state.indexes.iter().all(|i| i.is_ready()) {
         return Ok(());
     }
@@ -280,7 +280,7 @@ impl Writer<'_> {
         let old = self.options();
         let note = command.map(|o| {
             let note = Note { o, o2: None };
-            note.with(|w| _ = w.put("collectionOptions_old", &*old))
+            note.with_fields(|w| _ = w.put("collectionOptions_old", &*old))
         });
         self.alter(None, note.as_ref(), |state, _| {
             let capped = Limits::of(options.doc());

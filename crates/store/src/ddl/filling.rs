@@ -66,7 +66,7 @@ impl BuildProgress {
     }
 
     /// The progress of an index that has no entries.
-    pub(super) fn none() -> BuildProgress {
+    pub(super) fn empty() -> BuildProgress {
         BuildProgress {
             next: None,
             run: Run::default(),
@@ -83,11 +83,11 @@ impl Writer<'_> {
         if state.indexes.iter().any(|i| i.ident() == index.ident()) {
             Ok(())
         } else {
-            Err(self.aborted(index))
+            Err(self.aborted_error(index))
         }
     }
 
-    pub(super) fn aborted(&self, index: &Index) -> MongoError {
+    pub(super) fn aborted_error(&self, index: &Index) -> MongoError {
         MongoError::new(
             INDEX_BUILD_ABORTED,
             format!(
@@ -432,7 +432,7 @@ impl Writer<'_> {
             self.mark_multikey(index, b.set.multikey)?;
             b.batch.clear();
             put_entries(&mut b.batch, index, b.set.keys(), id, &mut b.entry);
-            let write = WriteUnit::new(&b.batch).decided_by(Some(unit));
+            let write = WriteUnit::new(&b.batch).commit_through(Some(unit));
             match self.commit(write) {
                 Err(e) if error::is_conflict(&e) => self.operation.check()?,
                 committed => return committed.map(|_| ()),

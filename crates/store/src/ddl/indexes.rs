@@ -40,7 +40,7 @@ impl IndexBuild {
     fn new(coll: &Collection, index: Arc<Index>) -> IndexBuild {
         // A column index is complete without segments.
         let filling = match index.is_columns() {
-            true => BuildProgress::none(),
+            true => BuildProgress::empty(),
             false => BuildProgress::new(coll),
         };
         IndexBuild {
@@ -59,7 +59,7 @@ impl Drop for IndexBuild {
     fn drop(&mut self) {
         if !self.ended {
             self.index.abandon();
-            self.shared.build_given_up(&self.ns);
+            self.shared.record_abandoned_build(&self.ns);
         }
     }
 }
@@ -234,7 +234,7 @@ impl Writer<'_> {
             let mut list = state.indexes.as_ref().clone();
             let old = list.iter_mut().find(|i| i.name() == name && i.is_ready());
             let old = old.ok_or_else(|| self.no_index(name))?;
-            *old = Arc::new(old.respecified(spec, self.shared.hooks.as_ref())?);
+            *old = Arc::new(old.with_spec(spec, self.shared.hooks.as_ref())?);
             state.indexes = Arc::new(list);
             Ok(())
         })
@@ -289,7 +289,7 @@ impl Writer<'_> {
                 w.put("dropIndexes", self.ns.coll())
                     .put("index", index.name());
             });
-            note.with(|w| _ = w.put_all(index.spec()))
+            note.with_fields(|w| _ = w.put_all(index.spec()))
         });
         self.alter(None, note.as_ref(), |state, leftovers| {
             self.take_out(index, state, leftovers);
@@ -361,7 +361,11 @@ impl Writer<'_> {
             }
         }
         let aborted = self.is_dropped() && e.code() == code::QUERY_PLAN_KILLED;
-        Err(if aborted { self.aborted(&own.index) } else { e })
+        Err(if aborted {
+            self.aborted_error(&own.index)
+        } else {
+            e
+        })
     }
 
     /// Makes a filled index ready and removes the one it replaces.

@@ -19,7 +19,7 @@ impl Note {
         }
     }
 
-    pub(crate) fn with(self, fill: impl FnOnce(&mut DocWriter<'_>)) -> Note {
+    pub(crate) fn with_fields(self, fill: impl FnOnce(&mut DocWriter<'_>)) -> Note {
         Note {
             o2: Some(DocBuf::build(fill)),
             ..self
@@ -92,7 +92,7 @@ impl Shared {
         let log = self.log.as_deref().filter(|_| db != "local")?;
         let list = note.entry(db, id);
         let coll = Some(coll).filter(|name| !name.is_empty());
-        let concerned = smallvec::smallvec![NamespaceHash::by(db, coll)];
+        let concerned = smallvec::smallvec![NamespaceHash::hash(db, coll)];
         let mut rows = LogRows::new(log, concerned);
         rows.documents(batch, &list);
         Some(rows)

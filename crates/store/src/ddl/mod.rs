@@ -81,8 +81,8 @@ impl Writer<'_> {
             self.shared
                 .log_command(&mut batch, db, coll, Some(&self.uuid), n)
         });
-        let unit = WriteUnit::stamped(&mut batch, &mut rows);
-        let pos = self.commit(unit.then(altered))?;
+        let unit = WriteUnit::with_stamp(&mut batch, &mut rows);
+        let pos = self.commit(unit.add_hook(altered))?;
         drop(closed);
         self.shared.remove_leftovers(leftovers, pos);
         Ok(made)

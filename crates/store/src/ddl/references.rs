@@ -61,8 +61,8 @@ impl CatalogWriter<'_> {
             return Ok(false);
         };
         let oldest = log.oldest().as_u64();
-        let saved = coll.live.saved();
-        if coll.is_view() || coll.is_log() || coll.live.referenced() < oldest {
+        let saved = coll.live.saved_time();
+        if coll.is_view() || coll.is_log() || coll.live.referenced_time() < oldest {
             return Ok(false);
         }
         // Commits up to here were applied. Behind the gate that is true of all of this collection.
@@ -78,7 +78,7 @@ impl CatalogWriter<'_> {
             from: oldest.max(saved.saturating_add(1)),
             batch: WriteBatch::new(),
         };
-        if coll.live.referenced() >= saving.from {
+        if coll.live.referenced_time() >= saving.from {
             let log_bytes = log.counts(self.shared.engine.as_ref())?.1;
             match saved >= oldest || coll.size_bytes() > log_bytes {
                 true => saving.walk_log()?,

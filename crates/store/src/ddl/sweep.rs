@@ -18,12 +18,12 @@ impl CatalogWriter<'_> {
     /// Engine failures.
     pub fn sweep_abandoned(&self) -> Result<()> {
         let mut result = Ok(());
-        for ns in self.shared.builds_given_up() {
+        for ns in self.shared.take_abandoned_builds() {
             // A collection that is opened again has no unfinished indexes.
             let there = self.collection(&ns).transpose();
             let removed = there.map_or(Ok(true), |c| c?.writer(self.operation).remove_abandoned());
             if !matches!(removed, Ok(true)) {
-                self.shared.build_given_up(&ns);
+                self.shared.record_abandoned_build(&ns);
             }
             result = result.and(removed.map(|_| ()));
         }

@@ -38,7 +38,7 @@ impl CatalogWriter<'_> {
             return Err(exists(ns));
         }
         if self.collection(ns)?.is_some() {
-            return Err(transaction.catalog_changed(self.operation, ns));
+            return Err(transaction.catalog_error(self.operation, ns));
         }
         let (c, row) = self.new_collection(ns, options, uuid)?;
         c.set_uncommitted(true);

@@ -30,13 +30,13 @@ pub(crate) type BucketKey = [u8; KEY_LEN];
 /// The key of a bucket that begins at `start_ms`.
 pub(crate) fn key(ident: u32, start_ms: i64, rest: [u8; 8]) -> BucketKey {
     let mut key = [0; KEY_LEN];
-    key[..13].copy_from_slice(&before(ident, start_ms));
+    key[..13].copy_from_slice(&bound_before(ident, start_ms));
     key[13..].copy_from_slice(&rest);
     key
 }
 
 /// A bound before every bucket that begins at `start_ms` or later.
-pub(crate) fn before(ident: u32, start_ms: i64) -> [u8; 13] {
+pub(crate) fn bound_before(ident: u32, start_ms: i64) -> [u8; 13] {
     let mut key = [CLASS; 13];
     key[..4].copy_from_slice(&ident.to_be_bytes());
     key[5..].copy_from_slice(&(start_ms as u64 ^ 1 << 63).to_be_bytes());
@@ -201,7 +201,7 @@ mod tests {
         for (k, ms) in keys.iter().zip([-5i64, -1, 0, 1, 1_700_000_000_000]) {
             assert_eq!((start_ms(k), key_suffix(k), of(k)), (ms, [9; 8], Some(*k)));
             assert_eq!(row_seq(&row_key(k, 300)), Some(300));
-            assert!(before(7, ms)[..] < k[..] && k[..] < end(7)[..]);
+            assert!(bound_before(7, ms)[..] < k[..] && k[..] < end(7)[..]);
         }
     }
 

@@ -37,27 +37,27 @@ pub fn split_catalog(key: &[u8]) -> Option<(&str, &str)> {
 
 /// `n ident` -> counter pair: documents and bytes.
 pub fn counter(ident: u32) -> [u8; 5] {
-    tagged(b'n', ident)
+    tag_ident(b'n', ident)
 }
 
 /// `b ident` -> counter pair of a time-series collection: buckets, and bytes of their heads.
 pub fn buckets(ident: u32) -> [u8; 5] {
-    tagged(b'b', ident)
+    tag_ident(b'b', ident)
 }
 
 /// `d ident` -> numbers of the tables whose keys are dropped but may still be on disk.
-pub fn dropped(ident: u32) -> [u8; 5] {
-    tagged(b'd', ident)
+pub fn drop_key(ident: u32) -> [u8; 5] {
+    tag_ident(b'd', ident)
 }
 
 /// `m ident` -> bits of the index's key fields that have seen an array (little-endian u32).
 pub fn multikey(ident: u32) -> [u8; 5] {
-    tagged(b'm', ident)
+    tag_ident(b'm', ident)
 }
 
 /// `o ident` -> present when ids of the collection did not arrive in key order.
 pub fn unordered(ident: u32) -> [u8; 5] {
-    tagged(b'o', ident)
+    tag_ident(b'o', ident)
 }
 
 /// `w name` -> a server-wide setting (BSON).
@@ -105,7 +105,7 @@ pub fn session_of(key: &[u8]) -> Option<[u8; 16]> {
     key.strip_prefix(b"t")?.first_chunk::<16>().copied()
 }
 
-fn tagged(tag: u8, ident: u32) -> [u8; 5] {
+fn tag_ident(tag: u8, ident: u32) -> [u8; 5] {
     let [a, b, c, d] = ident.to_be_bytes();
     [tag, a, b, c, d]
 }

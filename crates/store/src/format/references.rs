@@ -93,7 +93,7 @@ pub(crate) fn is_row(value: &[u8]) -> bool {
 }
 
 /// The bytes that a row counts for: those it would have with the documents themselves.
-pub(crate) fn counted_bytes(value: &[u8]) -> u64 {
+pub(crate) fn log_bytes(value: &[u8]) -> u64 {
     let spared = References::of(value).map_or(0, |r| r.spared);
     spared.saturating_add(value.len() as u64)
 }
@@ -118,7 +118,7 @@ mod tests {
         value.extend_from_slice(copied.as_bytes());
         let read = References::of(&value).unwrap();
         assert_eq!((read.ident, read.common), (9, common.as_bytes()));
-        assert_eq!(counted_bytes(&value), value.len() as u64 + 300);
+        assert_eq!(log_bytes(&value), value.len() as u64 + 300);
         let items = [Item::Reference(b"key"), Item::Document(copied.as_bytes())];
         assert_eq!(read.items().as_deref(), Some(&items[..]));
         assert!(is_row(&value) && row::Entries::of(5, &value).is_none());

@@ -10,7 +10,7 @@ pub use super::segment_column::{APART, SegmentColumn};
 const HEAD: u8 = 1;
 const TOUCHED: u8 = 2;
 const COLUMN: u8 = 3;
-/// Follows the id of a note, so that notes are in the order of ids and before [`behind`].
+/// Follows the id of a note, so that notes are in the order of ids and before [`bound_after`].
 const NOTE: u8 = 0;
 /// Bytes after that: the number of the run, and one within the run.
 const TOUCH_BYTES: usize = 12;
@@ -167,7 +167,7 @@ pub struct WriteNumber {
 }
 
 /// The note that the write with this number touched a document.
-pub fn touched(index: u32, id: &[u8], touch: WriteNumber) -> Vec<u8> {
+pub fn touch_key(index: u32, id: &[u8], touch: WriteNumber) -> Vec<u8> {
     let mut key = of_kind(index, TOUCHED);
     key.reserve_exact(id.len() + 1 + TOUCH_BYTES);
     key.extend_from_slice(id);
@@ -178,7 +178,7 @@ pub fn touched(index: u32, id: &[u8], touch: WriteNumber) -> Vec<u8> {
 }
 
 /// Notes of documents from one encoded id up to another: lower and upper bound. `None` is the end.
-pub fn touched_between(index: u32, low: &[u8], high: Option<&[u8]>) -> [Vec<u8>; 2] {
+pub fn touch_range(index: u32, low: &[u8], high: Option<&[u8]>) -> [Vec<u8>; 2] {
     let lower = [&of_kind(index, TOUCHED)[..], low].concat();
     let upper = match high {
         Some(high) => [&of_kind(index, TOUCHED)[..], high].concat(),
@@ -189,7 +189,7 @@ pub fn touched_between(index: u32, low: &[u8], high: Option<&[u8]>) -> [Vec<u8>;
 
 /// A bound after an encoded id and its notes, and before every other id above it: `FF` follows the
 /// id, because an id may be a prefix of another.
-pub fn behind(id: &[u8]) -> Vec<u8> {
+pub fn bound_after(id: &[u8]) -> Vec<u8> {
     [id, &[NOTE + 1]].concat()
 }
 
@@ -314,12 +314,12 @@ mod tests {
     fn keys_say_what_they_are_of() {
         assert_eq!(number_of(&head(9, 77)), Some(77));
         assert_eq!(column_of(&column(9, 77, 3)), Some((77, 3)));
-        let note = touched(9, b"id", WriteNumber { run: 1, number: 2 });
+        let note = touch_key(9, b"id", WriteNumber { run: 1, number: 2 });
         assert_eq!(touched_id(&note), Some(&b"id"[..]));
         assert!(number_of(&note).is_none() && column_of(&note).is_none());
-        let [low, high] = touched_between(9, b"id", None);
+        let [low, high] = touch_range(9, b"id", None);
         assert!(low <= note && note < high);
-        let [low, high] = touched_between(9, b"", Some(b"id"));
+        let [low, high] = touch_range(9, b"", Some(b"id"));
         assert!(low <= note && note >= high);
     }
 
@@ -338,15 +338,15 @@ mod tests {
             (Value::String("a"), Value::String("a\0b")),
         ] {
             let (last, next) = (id(last), id(next));
-            let end = behind(&last);
+            let end = bound_after(&last);
             assert!(last < end && end < next);
             for run in [0, 1, u32::MAX] {
-                let [low, high] = touched_between(9, &[], Some(&end));
-                let note = touched(9, &last, touch(run));
+                let [low, high] = touch_range(9, &[], Some(&end));
+                let note = touch_key(9, &last, touch(run));
                 assert!(low <= note && note < high);
                 assert_eq!(touched_id(&note), Some(&last[..]));
-                let note = touched(9, &next, touch(run));
-                let [low, _] = touched_between(9, &end, None);
+                let note = touch_key(9, &next, touch(run));
+                let [low, _] = touch_range(9, &end, None);
                 assert!(high <= note && low <= note);
             }
         }

@@ -32,7 +32,7 @@ struct ValueParts<'e> {
 impl Index {
     /// What to read from its entries for the top-level fields of these names, or for whole
     /// documents without names; `None` when the entries may not contain all of it.
-    pub fn wanted_fields(&self, names: Option<&[String]>) -> Option<WantedFields> {
+    pub fn select_fields(&self, names: Option<&[String]>) -> Option<WantedFields> {
         if let Some(carried) = &self.carried {
             return carried.select_fields(names);
         }
@@ -68,12 +68,12 @@ impl Index {
         }
         bytes.clear();
         let mut w = DocWriter::new(bytes);
-        let said = self.write_said(wanted, entry, &mut w);
+        let said = self.write_fields(wanted, entry, &mut w);
         w.finish();
         said.and_then(|()| Doc::new(bytes))
     }
 
-    fn write_said(
+    fn write_fields(
         &self,
         wanted: &WantedFields,
         entry: EntryParts<'_>,

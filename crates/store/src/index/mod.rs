@@ -176,7 +176,7 @@ impl Index {
     ///
     /// # Errors
     /// As [`Index::open`].
-    pub(crate) fn respecified(&self, spec: DocBuf, hooks: &dyn Hooks) -> Result<Index> {
+    pub(crate) fn with_spec(&self, spec: DocBuf, hooks: &dyn Hooks) -> Result<Index> {
         let new = Index::open(self.ident, spec, false, 0, hooks)?;
         let new = new.with_format(self.has_entries(), self.marked);
         Ok(Index {
@@ -296,7 +296,7 @@ impl Index {
         self.state.ready_at.store(at.0, Ordering::Release);
         self.state.ready.store(true, Ordering::Release);
         self.state.changed.store(None);
-        self.build_ended();
+        self.wake_build_waiters();
     }
     /// Documents its build has read so far.
     pub fn documents_read(&self) -> u64 {
@@ -333,11 +333,11 @@ impl Index {
         (!ended).then_some(registered)
     }
     /// Calls the operations that wait for its build.
-    pub(crate) fn build_ended(&self) {
+    pub(crate) fn wake_build_waiters(&self) {
         // A waiter checks the state after it registers, and this looks for waiters after the state
         // has changed: neither misses the other.
         fence(Ordering::SeqCst);
-        self.state.waiters.released(BUILT);
+        self.state.waiters.wake_waiters(BUILT);
     }
     /// Locks the addition of bits on disk and here.
     pub(crate) fn marking(&self) -> MutexGuard<'_, ()> {
@@ -352,7 +352,7 @@ impl Index {
     /// deleted.
     pub(crate) fn set_dropped(&self) {
         self.state.dropped.store(true, Ordering::Release);
-        self.build_ended();
+        self.wake_build_waiters();
     }
     /// Whether its build has failed, and so has its removal.
     pub(crate) fn is_abandoned(&self) -> bool {
@@ -360,7 +360,7 @@ impl Index {
     }
     pub(crate) fn abandon(&self) {
         self.state.abandoned.store(true, Ordering::Release);
-        self.build_ended();
+        self.wake_build_waiters();
     }
     /// The number of scans, and the time since which they are counted.
     pub fn usage(&self) -> &Usage {

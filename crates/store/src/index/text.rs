@@ -111,7 +111,7 @@ impl Index {
             std::collections::BTreeMap::<Vec<u8>, f64>::new(),
             Vec::new(),
         );
-        text.terms.each(doc, &mut |term, score| {
+        text.terms.visit_terms(doc, &mut |term, score| {
             encoded.clear();
             encode_term(term, &mut encoded);
             match is_cut(term) {
@@ -141,7 +141,7 @@ mod tests {
     struct Words;
 
     impl Terms for Words {
-        fn each(&self, doc: Doc<'_>, show: &mut dyn FnMut(&str, f64)) -> Result<()> {
+        fn visit_terms(&self, doc: Doc<'_>, show: &mut dyn FnMut(&str, f64)) -> Result<()> {
             doc.field("a")
                 .as_str()
                 .unwrap_or_default()

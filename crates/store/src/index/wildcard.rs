@@ -83,14 +83,14 @@ impl Scope {
 
 /// Calls `each` with each path of a projection (documents inside it are parts of paths) and whether
 /// it is included.
-fn projected<'d>(prefix: &str, d: Doc<'d>, each: &mut dyn FnMut(&str, bool)) {
+fn visit_paths<'d>(prefix: &str, d: Doc<'d>, each: &mut dyn FnMut(&str, bool)) {
     for (name, v) in d.iter() {
         let path = match prefix {
             "" => name.to_owned(),
             _ => format!("{prefix}.{name}"),
         };
         match v {
-            Value::Document(inner) => projected(&path, inner, each),
+            Value::Document(inner) => visit_paths(&path, inner, each),
             v => each(&path, v.truthy()),
         }
     }
@@ -121,7 +121,7 @@ impl WildcardPart {
     /// `_id` is not indexed unless it is named; it may be included in a projection that excludes.
     fn scope_of(projection: Option<Doc<'_>>) -> Scope {
         let (mut includes, mut others, mut id) = (false, false, None);
-        projected("", projection.unwrap_or(Doc::EMPTY), &mut |path, inside| {
+        visit_paths("", projection.unwrap_or(Doc::EMPTY), &mut |path, inside| {
             if path == "_id" {
                 id = Some(inside);
             } else {
@@ -133,7 +133,7 @@ impl WildcardPart {
             true => !includes,
             false => id != Some(true),
         });
-        projected("", projection.unwrap_or(Doc::EMPTY), &mut |path, inside| {
+        visit_paths("", projection.unwrap_or(Doc::EMPTY), &mut |path, inside| {
             scope.set(path, inside);
         });
         if !scope.children.iter().any(|(name, _)| name == "_id") {
@@ -264,7 +264,7 @@ impl Index {
         mark_repeated(set);
         match self.fields.len() {
             1 => Ok(()),
-            _ => self.between_others(part, doc, kind, set),
+            _ => self.surround_with_others(part, doc, kind, set),
         }
     }
 
@@ -308,7 +308,7 @@ impl Index {
     }
 
     /// Puts the components of the other fields around each path and value.
-    fn between_others(
+    fn surround_with_others(
         &self,
         part: &WildcardPart,
         doc: Doc<'_>,

@@ -21,7 +21,7 @@ impl NamespaceHash {
     };
 
     /// A database, or one of its collections.
-    pub fn by(db: &str, coll: Option<&str>) -> NamespaceHash {
+    pub fn hash(db: &str, coll: Option<&str>) -> NamespaceHash {
         let number = |name: &str| {
             let mut hasher = rustc_hash::FxHasher::default();
             hasher.write(name.as_bytes());

@@ -168,7 +168,7 @@ impl LogConsumer {
 
     /// Records that everything before this time was processed. The record is only in memory and is
     /// used to report the lag of the consumer.
-    pub fn reached(&self, next: Timestamp) {
+    pub fn record_position(&self, next: Timestamp) {
         self.log.consumers.raise(&self.name, None, next.as_u64());
     }
 

@@ -31,7 +31,7 @@ impl TruncationTrigger {
     }
 
     /// To be called when the total number of bytes written has reached `bytes_total`.
-    pub(super) fn written(&self, bytes_total: u64) {
+    pub(super) fn note_written(&self, bytes_total: u64) {
         if bytes_total >= self.at_bytes.load(Ordering::Relaxed)
             && !self.is_due.swap(true, Ordering::AcqRel)
             && let Some(thread) = &*self.cutter.lock()
@@ -42,7 +42,7 @@ impl TruncationTrigger {
 
     /// The calling thread has checked the log; the next check is due at this total number of bytes.
     /// It may park until then.
-    pub(super) fn looked(&self, again_at_bytes: u64) {
+    pub(super) fn schedule_check(&self, again_at_bytes: u64) {
         let mut cutter = self.cutter.lock();
         let here = thread::current();
         if cutter.as_ref().is_none_or(|t| t.id() != here.id()) {

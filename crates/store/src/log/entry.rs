@@ -276,7 +276,7 @@ impl Stamp for LogRows<'_> {
         self.last
     }
 
-    fn arrived(&mut self) {
+    fn note_complete(&mut self) {
         self.reserved = None;
     }
 }

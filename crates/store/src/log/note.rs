@@ -21,7 +21,7 @@ impl Log {
         let mut rows = LogRows::new(self, smallvec::smallvec![NamespaceHash::ALL]);
         rows.documents(&mut batch, &entries);
         let mut rows = Some(rows);
-        commit(engine, WriteUnit::stamped(&mut batch, &mut rows))?;
+        commit(engine, WriteUnit::with_stamp(&mut batch, &mut rows))?;
         Ok(Timestamp::from_u64(rows.map_or(0, |r| r.last())))
     }
 }

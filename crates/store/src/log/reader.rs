@@ -3,7 +3,7 @@
 //! [`VisitResult::Lost`]. Between calls it keeps a position and nothing of the engine. Must not
 //! know: what entries mean.
 
-use super::retention::damaged;
+use super::retention::damage_error;
 use super::times::Log;
 use crate::error;
 use crate::format::log as row;
@@ -136,10 +136,10 @@ impl LogReader {
                     self.cursor = None;
                     return Ok(VisitResult::Lost);
                 };
-                wanted = shown.show(time, &value).ok_or_else(damaged)?;
+                wanted = shown.show(time, &value).ok_or_else(damage_error)?;
             }
             if !sound {
-                return Err(damaged());
+                return Err(damage_error());
             }
         }
         if !wanted {

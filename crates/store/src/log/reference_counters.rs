@@ -23,7 +23,7 @@ pub struct ReferenceCounts {
 }
 
 impl ReferenceCounters {
-    pub(crate) fn add_made(&self, entries: usize) {
+    pub(crate) fn add_written(&self, entries: usize) {
         self.made.fetch_add(entries as u64, Ordering::Relaxed);
     }
 

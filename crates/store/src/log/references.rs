@@ -5,7 +5,7 @@
 //! saves its document in the same batch, under that time. So whoever does not find the record finds
 //! the saved document if it looks for that afterwards, and no common snapshot is needed.
 
-use super::retention::damaged;
+use super::retention::damage_error;
 use super::times::Log;
 use crate::error;
 use crate::format::log as row;
@@ -31,8 +31,8 @@ fn put_image(batch: &mut WriteBatch, time: u64, doc: &[u8]) {
 /// # Errors
 /// 1 InternalError for a damaged row; engine failures.
 pub(crate) fn resolve(engine: &dyn Reader, last: u64, value: &[u8]) -> Result<Option<Vec<u8>>> {
-    let references = References::of(value).ok_or_else(damaged)?;
-    let items = references.items().ok_or_else(damaged)?;
+    let references = References::of(value).ok_or_else(damage_error)?;
+    let items = references.items().ok_or_else(damage_error)?;
     let documents = documents(engine, last, &references, &items)?;
     let mut out = Vec::with_capacity(value.len() + CAPACITY_MAX.min(references.spared as usize));
     out.extend_from_slice(&row::head(row::INSERTS, references.head.entries));
@@ -91,7 +91,9 @@ fn documents(
 
 fn first_time(last: u64, entries: usize) -> Result<u64> {
     let before = (entries as u64).checked_sub(1);
-    before.and_then(|n| last.checked_sub(n)).ok_or_else(damaged)
+    before
+        .and_then(|n| last.checked_sub(n))
+        .ok_or_else(damage_error)
 }
 
 /// Passes the documents of the records that still have the times of their entries.
@@ -140,7 +142,7 @@ pub(crate) fn records_of_row(
     let Some(references) = References::of(value).filter(|r| r.ident == ident) else {
         return Ok(());
     };
-    let items = references.items().ok_or_else(damaged)?;
+    let items = references.items().ok_or_else(damage_error)?;
     let first = first_time(last, items.len())?;
     read_records(engine, first, ident, &items, each)
 }
@@ -172,7 +174,7 @@ impl Log {
             Some(row) => Ok(Some(row)),
             // Documents are missing only behind the beginning of the log, which was raised before.
             None if last < self.oldest().as_u64() => Ok(None),
-            None => Err(damaged()),
+            None => Err(damage_error()),
         }
     }
 }

@@ -49,7 +49,7 @@ impl StoredRetention {
                 },
             })
         };
-        stored().map(Some).ok_or_else(damaged)
+        stored().map(Some).ok_or_else(damage_error)
     }
 
     /// Creates an empty log.
@@ -129,12 +129,12 @@ impl Retention {
         *self.before.lock() = None;
     }
 
-    pub(super) fn stored(&self) -> StoredRetention {
+    pub(super) fn stored_retention(&self) -> StoredRetention {
         *self.stored.lock()
     }
 
     /// Sums before the first remaining row.
-    pub(super) fn before(&self, engine: &dyn Engine, ident: u32) -> Result<LogTotals> {
+    pub(super) fn totals_before(&self, engine: &dyn Engine, ident: u32) -> Result<LogTotals> {
         let mut before = self.before.lock();
         if let Some(late) = *before {
             return Ok(late);
@@ -168,11 +168,11 @@ pub(super) fn first_row(
         .cursor(Table::Log, KeyRange::new(&lower, &upper), opts)
         .and_then(|mut cursor| {
             cursor.visit(1, &mut |key, value| {
-                let bytes = references::counted_bytes(value);
+                let bytes = references::log_bytes(value);
                 let read = row::time_of(key).zip(row::read(value));
                 found = read
                     .map(|(time, (head, _))| Some((time, head.late, head.entries, bytes)))
-                    .ok_or_else(damaged);
+                    .ok_or_else(damage_error);
                 false
             })
         })
@@ -214,7 +214,7 @@ pub(super) fn last_row(engine: &dyn Engine, ident: u32) -> Result<(u64, LogTotal
                 let read = row::time_of(key).zip(row::read(value));
                 found = read
                     .map(|(time, (head, _))| (time, head.late))
-                    .ok_or_else(damaged);
+                    .ok_or_else(damage_error);
                 false
             })
         })
@@ -222,6 +222,6 @@ pub(super) fn last_row(engine: &dyn Engine, ident: u32) -> Result<(u64, LogTotal
     found
 }
 
-pub(super) fn damaged() -> MongoError {
+pub(super) fn damage_error() -> MongoError {
     error::corrupt("a row of the log")
 }

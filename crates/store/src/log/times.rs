@@ -178,7 +178,7 @@ impl Log {
         times.last = last;
         times.entries_total += u64::from(entries);
         times.bytes_total += bytes;
-        self.due.written(times.bytes_total);
+        self.due.note_written(times.bytes_total);
         times.pending.push_back(PendingCommit {
             first,
             last,
@@ -225,7 +225,7 @@ impl Log {
 
     /// Runs `f` while no commit is in progress: the state that it sees in the engine is exactly
     /// that of the time it gets.
-    pub fn at_rest<T>(&self, f: impl FnOnce(Timestamp) -> T) -> T {
+    pub fn run_between_commits<T>(&self, f: impl FnOnce(Timestamp) -> T) -> T {
         let mut times = self.times.lock();
         while times.held {
             self.drained.wait(&mut times);
@@ -248,7 +248,7 @@ impl Log {
     /// One atomic load, unless a commit with such a time is in progress.
     pub fn catch_up(&self, to: Timestamp) {
         if self.visible() < to && self.visible() < self.latest() {
-            self.at_rest(|_| ());
+            self.run_between_commits(|_| ());
         }
     }
 
@@ -291,7 +291,7 @@ impl Log {
             let times = self.times.lock();
             (times.entries_total, times.bytes_total)
         };
-        let before = self.retention.before(engine, self.ident)?;
+        let before = self.retention.totals_before(engine, self.ident)?;
         Ok((
             entries.saturating_sub(before.entries_total),
             bytes.saturating_sub(before.bytes_total),
@@ -329,7 +329,7 @@ impl Log {
 
     /// Size in bytes at which the log is kept.
     pub fn bytes_max(&self) -> u64 {
-        let bytes_max = self.retention.stored().bytes_max;
+        let bytes_max = self.retention.stored_retention().bytes_max;
         match self.audience {
             Audience::Everybody => bytes_max,
             Audience::Consumers => bytes_max.min(CONSUMED_BYTES_MAX),
@@ -342,13 +342,13 @@ impl Log {
         let sizes = self.bytes_max().saturating_mul(HELD_SIZES);
         match self.audience {
             Audience::Everybody => sizes,
-            Audience::Consumers => sizes.max(self.retention.stored().bytes_max),
+            Audience::Consumers => sizes.max(self.retention.stored_retention().bytes_max),
         }
     }
 
     /// Milliseconds for which entries are kept at least, however large the log is.
     pub fn keep_ms(&self) -> u64 {
-        self.retention.stored().keep_ms
+        self.retention.stored_retention().keep_ms
     }
 }
 
@@ -420,10 +420,10 @@ mod tests {
     fn nobody_is_woken_before_an_entry_can_be_read() {
         let log = Arc::new(log());
         let (a, b) = (
-            NamespaceHash::by("a", Some("x")),
-            NamespaceHash::by("b", None),
+            NamespaceHash::hash("a", Some("x")),
+            NamespaceHash::hash("b", None),
         );
-        let watch = log.watch(NamespaceHash::by("b", Some("y")));
+        let watch = log.watch(NamespaceHash::hash("b", Some("y")));
         let woken = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&woken);
         let waking = watch.wake(Arc::new(move || {
@@ -454,7 +454,7 @@ mod tests {
     #[test]
     fn a_look_between_telling_and_showing_loses_nothing() {
         let log = log();
-        let of = NamespaceHash::by("b", Some("y"));
+        let of = NamespaceHash::hash("b", Some("y"));
         let watch = log.watch(of);
         let begin = Timestamp::from_u64(log.visible().as_u64() + 1);
         let entry = log.reserve(1, 0, smallvec::smallvec![of]);

@@ -38,7 +38,8 @@ impl Log {
         let left = (self.bytes_max() + slack).saturating_sub(size);
         // Entries that could not be removed now are checked again when as much more was written.
         let left = left.max(slack.max(LOOK_BYTES_MIN));
-        self.due.looked(self.bytes_total().saturating_add(left));
+        self.due
+            .schedule_check(self.bytes_total().saturating_add(left));
         cut
     }
 
@@ -52,7 +53,7 @@ impl Log {
 
     fn cut(&self, engine: &dyn Engine) -> Result<bool> {
         let bytes_total = self.bytes_total();
-        let (stored, bytes_max) = (self.retention.stored(), self.bytes_max());
+        let (stored, bytes_max) = (self.retention.stored_retention(), self.bytes_max());
         let size = self.counts(engine)?.1;
         if size <= bytes_max + bytes_max / SLACK {
             return Ok(false);
@@ -92,7 +93,7 @@ impl Log {
             let mut batch = WriteBatch::new();
             new.put(&mut batch);
             let resized = &mut |_: storage::CommitPos| *stored = new;
-            commit(engine, WriteUnit::new(&batch).durable().then(resized))?;
+            commit(engine, WriteUnit::new(&batch).durable().add_hook(resized))?;
         }
         engine.expect_size(Table::Log, self.bytes_max());
         self.truncate(engine).map(|_| ())
@@ -139,7 +140,7 @@ impl Log {
             self.retention.raise(oldest);
         };
         // Durable before the first file is deleted.
-        commit(engine, WriteUnit::new(&batch).durable().then(raised))?;
+        commit(engine, WriteUnit::new(&batch).durable().add_hook(raised))?;
         drop_before(engine, &new)
     }
 }

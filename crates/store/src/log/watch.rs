@@ -66,7 +66,7 @@ impl Watches {
     /// # Cost
     /// One load when nobody watches, otherwise a look-up for each namespace.
     pub(super) fn mark(&self, concerned: &[NamespaceHash], last: u64) {
-        self.each(concerned, &mut |mark| {
+        self.visit_marks(concerned, &mut |mark| {
             mark.newest.fetch_max(last, Ordering::SeqCst);
         });
     }
@@ -74,13 +74,13 @@ impl Watches {
     /// Wakes the watches concerned; to be called when the entries can be read.
     pub(super) fn wake(&self, concerned: &[NamespaceHash]) {
         let mut wakers: Vec<Waker> = Vec::new();
-        self.each(concerned, &mut |mark| {
+        self.visit_marks(concerned, &mut |mark| {
             wakers.extend(mark.wakers.lock().iter().map(|(_, w)| Arc::clone(w)));
         });
         wakers.iter().for_each(|wake| wake());
     }
 
-    fn each(&self, concerned: &[NamespaceHash], f: &mut dyn FnMut(&Mark)) {
+    fn visit_marks(&self, concerned: &[NamespaceHash], f: &mut dyn FnMut(&Mark)) {
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
         }

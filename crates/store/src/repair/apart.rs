@@ -12,7 +12,7 @@ pub(super) fn take_index(
     why: &str,
 ) -> Result<()> {
     let name = spec.field("name");
-    m.mended(&format!("{ns}: index {name} is given up: {why}"));
+    m.report_mended(&format!("{ns}: index {name} is given up: {why}"));
     let shown = Namespace::new(ns.db(), "system.indexes")?;
     let spec = doc! { "ns": ns.to_string().as_str(), "spec": spec };
     m.keep_document(&shown, spec.doc(), why)

@@ -73,7 +73,7 @@ impl CollectionRepair<'_> {
         self.head = bucket::of(key).map(|of| (of, is_open));
         if is_open && m.get(Table::Cap, key)?.is_none() {
             let ns = self.ns();
-            m.mended(&format!("{ns}: an open bucket had no mark"));
+            m.report_mended(&format!("{ns}: an open bucket had no mark"));
             self.batch.put(Table::Cap, key, &[]);
         }
         entries::put_of_bucket(m, self, key, head)?;
@@ -103,7 +103,7 @@ impl CollectionRepair<'_> {
             }
             None => {
                 let ns = self.ns();
-                m.mended(&format!("{ns}: measurements had no bucket any more"));
+                m.report_mended(&format!("{ns}: measurements had no bucket any more"));
                 let options = self.coll.series_options();
                 let meta = options.map_or(model::Value::Missing, |o| o.meta_of(doc));
                 let mut head = Vec::new();

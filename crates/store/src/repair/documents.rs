@@ -157,7 +157,7 @@ fn move_record(
         return m.apply(&mut work.batch);
     }
     let ns = work.ns();
-    m.mended(&match is_in_place {
+    m.report_mended(&match is_in_place {
         true => format!("{ns}: the header of the document with _id {id} was damaged"),
         false => format!("{ns}: the document with _id {id} lay under a wrong key"),
     });
@@ -183,7 +183,7 @@ fn keep(
     entries::put_missing(m, work, key)?;
     if work.state.capped.is_some() && !work.coll.has_place(key, header.insert_seq)? {
         let (ns, id) = (work.ns(), doc.field("_id"));
-        m.mended(&format!(
+        m.report_mended(&format!(
             "{ns}: the order lacked the document with _id {id}"
         ));
         let place = order_key(work.coll.ident, header.insert_seq);
@@ -210,7 +210,7 @@ fn mend_counters(m: &mut RepairContext<'_>, work: &mut CollectionRepair<'_>) -> 
         let told = stored.as_deref().map_or([0, 0], counter_decode);
         if told != there {
             let (ns, [told, bytes], [n, of]) = (work.ns(), told, there);
-            m.mended(&format!(
+            m.report_mended(&format!(
                 "{ns}: the counter said {told} {what} of {bytes} bytes, there are {n} of {of}"
             ));
             work.batch.put(Table::Meta, &key, &counter_encode(there));
@@ -226,7 +226,7 @@ fn mend_counters(m: &mut RepairContext<'_>, work: &mut CollectionRepair<'_>) -> 
     };
     if !is_right && !work.coll.is_series() {
         let ns = work.ns();
-        m.mended(&format!(
+        m.report_mended(&format!(
             "{ns}: the mark of the order of insertion was wrong"
         ));
         let next = (work.highest + 1).to_be_bytes();

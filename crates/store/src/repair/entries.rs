@@ -5,7 +5,7 @@
 
 use super::apart;
 use super::mender::RepairContext;
-use super::work::{CollectionRepair, IndexWork, stored};
+use super::work::{CollectionRepair, IndexWork, read_stored};
 use crate::catalog::{Collection, Shared};
 use crate::error;
 use crate::format::{bucket, keys, meta, record};
@@ -38,7 +38,7 @@ pub(super) fn look_at(
         for components in i.set.iter() {
             i.index.unique_entry(components, &mut entry);
             let mut other = None;
-            stored(work.coll, Table::Idx, &entry, &mut |value| {
+            read_stored(work.coll, Table::Idx, &entry, &mut |value| {
                 other = i
                     .index
                     .id_of(&[], value)
@@ -76,7 +76,7 @@ pub(super) fn put_missing(
             i.index.append_value(k.marks, id, &mut expected);
             let mut right = false;
             let see = &mut |value: &[u8]| right = value == expected;
-            stored(work.coll, Table::Idx, &entry, see)?;
+            read_stored(work.coll, Table::Idx, &entry, see)?;
             if !right {
                 put_entry(&mut work.batch, &i.index, k, id, &mut entry);
                 i.put += 1;
@@ -186,7 +186,7 @@ fn mend_marks(
     let is_damaged = stored.is_some_and(|s| s.len() != 4);
     if i.multikey & !bits != 0 || is_damaged {
         let (ns, name) = (work.ns(), i.index.name());
-        m.mended(&format!(
+        m.report_mended(&format!(
             "{ns}: index {name} lacked marks of fields that hold arrays"
         ));
         let all = (bits | i.multikey).to_le_bytes();
@@ -254,17 +254,17 @@ fn mend_places(m: &mut RepairContext<'_>, work: &mut CollectionRepair<'_>) -> Re
             if is_capped {
                 let document = [&lower, value].concat();
                 let seq = seq_of(key).ok();
-                stored(coll, Table::Doc, &document, &mut |value| {
+                read_stored(coll, Table::Doc, &document, &mut |value| {
                     right = record::read(value).map(|(header, _)| header.insert_seq) == seq;
                 })?;
             } else if key.len() == bucket::KEY_LEN {
-                stored(coll, Table::Doc, key, &mut |value| {
+                read_stored(coll, Table::Doc, key, &mut |value| {
                     right = bucket::read(value).is_some_and(|head| head.closed.is_none());
                 })?;
             }
             if !right {
                 let ns = work.ns();
-                m.mended(&format!("{ns}: a place led to no document"));
+                m.report_mended(&format!("{ns}: a place led to no document"));
                 work.batch.delete(Table::Cap, key);
             }
             m.apply(&mut work.batch)

@@ -38,7 +38,7 @@ pub(super) fn mend(m: &mut RepairContext<'_>) -> Result<()> {
         return Ok(());
     };
     let next = last.saturating_add(1);
-    m.mended("a row of the log is damaged: the log begins behind it");
+    m.report_mended("a row of the log is damaged: the log begins behind it");
     if !m.changes {
         return Ok(());
     }

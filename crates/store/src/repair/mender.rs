@@ -131,7 +131,7 @@ impl<'m> RepairContext<'m> {
     }
 
     /// Reports a defect that the next commit repairs.
-    pub(super) fn mended(&mut self, line: &str) {
+    pub(super) fn report_mended(&mut self, line: &str) {
         self.done.mended += 1;
         self.aside.report_defect(line);
     }

@@ -106,9 +106,9 @@ fn mend_layout(m: &mut RepairContext<'_>) -> Result<()> {
         Some(_) => Ok(()),
         None => {
             if stored.is_some() {
-                m.mended("the layout version is damaged");
+                m.report_mended("the layout version is damaged");
             } else if !is_empty(m.engine)? {
-                m.mended("the layout version is missing");
+                m.report_mended("the layout version is missing");
             }
             let mut batch = WriteBatch::new();
             let now = LAYOUT_VERSION.to_be_bytes();
@@ -240,7 +240,7 @@ fn unowned(m: &mut RepairContext<'_>, owners: &mut Owners) -> Result<BTreeMap<u3
                 Table::Cap if documents.contains_key(&ident) => {}
                 _ => {
                     let name = table.name();
-                    m.mended(&format!(
+                    m.report_mended(&format!(
                         "table {name} has keys of {ident}, which nothing owns"
                     ));
                     apart::drop_keys(m, table, ident)?;
@@ -346,7 +346,7 @@ fn give_names(
         match has_buckets {
             true => take_measurements(m, &ns, ident)?,
             false => {
-                m.mended(&format!(
+                m.report_mended(&format!(
                     "documents of {ident}, which nothing owned, are {ns} now"
                 ));
                 let of = plain_row(ident, m.aside.new_uuid());
@@ -388,7 +388,7 @@ fn put_row(
     m.take_row(None, at, "a damaged row of the catalog")?;
     if let Some(ns) = name_of(&damaged.key) {
         let (names, indexes) = (&row.options, row.indexes.len());
-        m.mended(&format!(
+        m.report_mended(&format!(
             "{ns} has again what could be read of its row: options {}, {indexes} indexes",
             names.doc()
         ));
@@ -483,7 +483,7 @@ fn mend_ident_mark(m: &mut RepairContext<'_>, owners: &Owners) -> Result<()> {
     if mark > highest || (highest == 0 && stored.is_none()) {
         return Ok(());
     }
-    m.mended(&format!(
+    m.report_mended(&format!(
         "the mark of identifiers is {mark}, and {highest} is in use"
     ));
     let mut batch = WriteBatch::new();

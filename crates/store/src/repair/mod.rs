@@ -39,7 +39,7 @@ pub fn repair(
 ) -> Result<RepairReport> {
     let mut mender = RepairContext::new(engine.as_ref(), aside, true);
     meta::mend(&mut mender, hooks.as_ref())?;
-    let shared = Arc::new(Shared::beside_log(Arc::clone(engine), hooks)?);
+    let shared = Arc::new(Shared::open_without_log(Arc::clone(engine), hooks)?);
     for (ns, row) in meta::rows(engine.as_ref())? {
         if row.kind == Kind::Collection {
             let coll = Collection::open(Arc::clone(&shared), ns, &row, engine.as_ref())?;

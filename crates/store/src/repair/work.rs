@@ -94,7 +94,7 @@ impl<'c> CollectionRepair<'c> {
 }
 
 /// Reads a stored value of an engine.
-pub(super) fn stored(
+pub(super) fn read_stored(
     coll: &Collection,
     table: Table,
     key: &[u8],

@@ -140,12 +140,12 @@ impl Collection {
         let options = self.series_options()?;
         let (first, last) = read.times.unwrap_or((i64::MIN, i64::MAX));
         let from = match first.checked_sub(options.span_ms) {
-            Some(from) if read.times.is_some() => bucket::before(self.ident, from),
-            _ => bucket::before(self.ident, i64::MIN),
+            Some(from) if read.times.is_some() => bucket::bound_before(self.ident, from),
+            _ => bucket::bound_before(self.ident, i64::MIN),
         };
         let behind = bucket::end(self.ident).to_vec();
         let to = match last.checked_add(1) {
-            Some(to) if read.times.is_some() => bucket::before(self.ident, to).to_vec(),
+            Some(to) if read.times.is_some() => bucket::bound_before(self.ident, to).to_vec(),
             _ => behind.clone(),
         };
         let mut parts = vec![(behind, self.key_bounds().1.to_vec()), (from.to_vec(), to)];
@@ -392,14 +392,14 @@ impl SeriesScan {
         Ok(true)
     }
 
-    fn damaged(&self) -> model::MongoError {
+    fn damage_error(&self) -> model::MongoError {
         error::corrupt(&format!("a bucket of {}", self.coll.ns))
     }
 
     fn show(&mut self, group: Group) -> Result<()> {
         let key = group.key;
         let measurements = decode(group, &self.options, &self.read, &mut self.counts);
-        let mut measurements = measurements.ok_or_else(|| self.damaged())?;
+        let mut measurements = measurements.ok_or_else(|| self.damage_error())?;
         if self.read.reverse {
             measurements.reverse();
         }
@@ -423,7 +423,7 @@ impl SeriesScan {
     }
 
     fn push_record(&mut self, key: Vec<u8>, value: &[u8]) -> Result<()> {
-        let (header, doc) = record::read(value).ok_or_else(|| self.damaged())?;
+        let (header, doc) = record::read(value).ok_or_else(|| self.damage_error())?;
         let measurement = Measurement {
             insert_seq: header.insert_seq,
             doc: doc.to_buf(),
@@ -484,11 +484,11 @@ impl SeriesScan {
                 None => error::corrupt(&format!("a bucket of {}", self.coll.ns)),
             })?;
             if let Some(group) = group {
-                range.behind(&group.key, reverse);
+                range.resume_behind(&group.key, reverse);
                 return Ok(Some(Some(group)));
             }
             if let Some((key, value)) = record {
-                range.behind(&key, reverse);
+                range.resume_behind(&key, reverse);
                 self.push_record(key, &value)?;
                 return Ok(Some(None));
             }
@@ -541,7 +541,7 @@ impl Range {
     }
 
     /// Makes a cursor that is opened again begin after this bucket or record.
-    fn behind(&mut self, key: &[u8], reverse: bool) {
+    fn resume_behind(&mut self, key: &[u8], reverse: bool) {
         let Some((lower, upper)) = self.parts.last_mut() else {
             return;
         };

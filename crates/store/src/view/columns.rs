@@ -60,7 +60,7 @@ impl Segments {
     }
 
     /// The touched documents between the bounds of a segment.
-    pub fn touched_of(&self, segment: &Segment) -> &[Vec<u8>] {
+    pub fn touched_documents(&self, segment: &Segment) -> &[Vec<u8>] {
         let at = |bound: &Vec<u8>| self.touched.partition_point(|id| id < bound);
         let (from, to) = (at(&segment.head.low), at(&segment.head.high));
         self.touched.get(from..to).unwrap_or_default()
@@ -88,7 +88,7 @@ impl Collection {
         if !self.may_have_segments() || self.is_scanned_by_arrival() || view.overlay().is_some() {
             return Ok(None);
         }
-        let view = view.fixed(self.shared.engine.as_ref())?;
+        let view = view.fix(self.shared.engine.as_ref())?;
         let mut all = Segments {
             list: self.segment_heads(&view, index)?,
             view,
@@ -98,8 +98,7 @@ impl Collection {
             return Ok(None);
         };
         let most = (all.rows() / touched_one_of.max(1)).min(TOUCHED_MAX) as usize;
-        let bounds =
-            segment::touched_between(index.ident(), &first.head.low, Some(&last.head.high));
+        let bounds = segment::touch_range(index.ident(), &first.head.low, Some(&last.head.high));
         let mut ids: Vec<Vec<u8>> = Vec::new();
         let mut is_whole = true;
         self.each_index_key(&all.view, &bounds, go_on, &mut |key| {
@@ -146,7 +145,7 @@ impl Collection {
         if view.overlay().is_some() {
             return Ok(none(None));
         }
-        let view = view.fixed(self.shared.engine.as_ref())?;
+        let view = view.fix(self.shared.engine.as_ref())?;
         let mut list = self.segment_heads(&view, index)?;
         list.retain(|segment| &segment.head.high[..] > from);
         let segment = list.into_iter().next();
@@ -206,7 +205,7 @@ impl Collection {
         };
         match sound.get() && list.windows(2).all(is_apart) {
             true => Ok(list),
-            false => Err(damaged(self, index)),
+            false => Err(damage_error(self, index)),
         }
     }
 
@@ -224,7 +223,7 @@ impl Collection {
         max: usize,
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<Vec<Vec<u8>>> {
-        let bounds = segment::touched_between(index.ident(), low, high);
+        let bounds = segment::touch_range(index.ident(), low, high);
         let mut notes = Vec::new();
         self.each_index_key(view, &bounds, go_on, &mut |key| {
             notes.push(key.to_vec());
@@ -320,7 +319,7 @@ impl Collection {
     }
 }
 
-fn damaged(coll: &Collection, index: &Index) -> MongoError {
+fn damage_error(coll: &Collection, index: &Index) -> MongoError {
     error::corrupt(&format!(
         "segments of index {} of {}",
         index.name(),

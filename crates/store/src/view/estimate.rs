@@ -6,7 +6,7 @@ use crate::error;
 use crate::format::{decode, keys, record};
 use crate::index::{FieldKind, Index, KeyInterval, KeySet};
 use crate::view::ReadView;
-use crate::view::parts::between;
+use crate::view::parts::split_keys;
 use model::{Doc, Result};
 use storage::{CursorOpts, KeyRange, Table, prefix_end};
 
@@ -163,7 +163,7 @@ impl Collection {
         depth: u32,
         out: &mut Vec<Vec<u8>>,
     ) -> Result<()> {
-        let middle = between(lower, upper, 2).pop();
+        let middle = split_keys(lower, upper, 2).pop();
         let Some(middle) =
             middle.filter(|m| places > 1 && depth < DEPTH_MAX && lower < m.as_slice())
         else {

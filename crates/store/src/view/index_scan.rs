@@ -96,7 +96,7 @@ impl IndexScan {
         while shown < max {
             self.check_alive()?;
             if self.at >= self.intervals.len() {
-                return self.ended();
+                return self.end_scan();
             }
             if self.open.is_none() {
                 self.open()?;
@@ -120,7 +120,7 @@ impl IndexScan {
         if self.at < self.intervals.len() {
             Ok(true)
         } else {
-            self.ended()
+            self.end_scan()
         }
     }
 
@@ -199,7 +199,7 @@ impl IndexScan {
         self.view.has_lost(&self.coll) || self.view.has_lost_index(&self.index)
     }
 
-    fn ended(&self) -> Result<bool> {
+    fn end_scan(&self) -> Result<bool> {
         self.check_alive().map(|()| false)
     }
 
@@ -414,7 +414,7 @@ impl IndexScan {
         };
         let coll = self.coll.clone();
         let engine = coll.shared.engine.as_ref();
-        let view = self.view.fixed(engine)?;
+        let view = self.view.fix(engine)?;
         // Checked after the view was taken: then the bits that its entries need are set.
         self.check_multikey()?;
         let range = KeyRange {

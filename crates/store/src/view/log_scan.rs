@@ -96,7 +96,7 @@ impl LogScan {
                 // Entries were removed before anything was shown: begin at the current beginning of
                 // the log.
                 VisitResult::Lost if !*shown => self.reader = None,
-                VisitResult::Lost => return Err(position_lost(reader.next())),
+                VisitResult::Lost => return Err(position_error(reader.next())),
             }
         }
         Ok(true)
@@ -197,7 +197,7 @@ fn header(time: Timestamp) -> Header {
     }
 }
 
-fn position_lost(next: Timestamp) -> MongoError {
+fn position_error(next: Timestamp) -> MongoError {
     MongoError::new(
         code::CAPPED_POSITION_LOST,
         format!(

@@ -109,7 +109,7 @@ impl ReadView {
     }
 
     /// The catalog of its state; `None` when it uses the current one.
-    pub(crate) fn past(&self) -> Option<&FixedState> {
+    pub(crate) fn fixed_state(&self) -> Option<&FixedState> {
         self.past.as_deref()
     }
 
@@ -129,7 +129,7 @@ impl ReadView {
     }
 
     /// The collection of that name that only this transaction sees.
-    pub(crate) fn made_as(&self, ns: &Namespace) -> Option<Arc<Collection>> {
+    pub(crate) fn created_collection(&self, ns: &Namespace) -> Option<Arc<Collection>> {
         self.made.as_ref()?.find(ns)
     }
 
@@ -165,7 +165,7 @@ impl ReadView {
     }
 
     /// This view, or a view of the current state when it is the latest.
-    pub(crate) fn fixed(&self, engine: &dyn Engine) -> Result<ReadView> {
+    pub(crate) fn fix(&self, engine: &dyn Engine) -> Result<ReadView> {
         if self.is_fixed() {
             Ok(self.clone())
         } else {

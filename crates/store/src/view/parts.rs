@@ -37,7 +37,7 @@ impl Collection {
     ///
     /// # Cost
     /// A seek and a snapshot.
-    pub fn in_parts(
+    pub fn split_parts(
         self: &Arc<Self>,
         view: &ReadView,
         after: &[u8],
@@ -52,7 +52,7 @@ impl Collection {
         {
             return Ok(None);
         }
-        let view = view.fixed(self.shared.engine.as_ref())?;
+        let view = view.fix(self.shared.engine.as_ref())?;
         let (low, up) = self.key_bounds();
         let first = after.get(low.len()..).unwrap_or_default();
         let upper_key = upper.map_or_else(|| up.to_vec(), |b| [&low[..], b].concat());
@@ -61,7 +61,7 @@ impl Collection {
         };
         let mut list = Vec::new();
         let mut lower = Some([first, &[0]].concat());
-        for bound in between(first, &last, parts) {
+        for bound in split_keys(first, &last, parts) {
             list.push(Part {
                 lower: lower.replace(bound.clone()),
                 upper: Some(bound),
@@ -103,7 +103,7 @@ impl Collection {
 
 /// Up to `parts - 1` keys between `first` and `last`, evenly spread when the eight bytes after
 /// their common prefix are read as numbers.
-pub(crate) fn between(first: &[u8], last: &[u8], parts: usize) -> Vec<Vec<u8>> {
+pub(crate) fn split_keys(first: &[u8], last: &[u8], parts: usize) -> Vec<Vec<u8>> {
     let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
     let number = |key: &[u8]| {
         let mut eight = [0; 8];
@@ -127,15 +127,15 @@ pub(crate) fn between(first: &[u8], last: &[u8], parts: usize) -> Vec<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::between;
+    use super::split_keys;
 
     #[test]
     fn keys_are_spread_evenly_behind_the_shared_beginning() {
-        let found = between(b"ab\x00", b"ab\x40x", 4);
+        let found = split_keys(b"ab\x00", b"ab\x40x", 4);
         assert_eq!(found.len(), 3);
         assert!(found.is_sorted() && found.iter().all(|k| k.starts_with(b"ab")));
         assert_eq!(found.get(1).and_then(|k| k.get(2)), Some(&0x20));
-        assert!(between(b"a", b"a", 4).is_empty());
-        assert!(between(b"same", b"same\x00", 1).is_empty());
+        assert!(split_keys(b"a", b"a", 4).is_empty());
+        assert!(split_keys(b"same", b"same\x00", 1).is_empty());
     }
 }

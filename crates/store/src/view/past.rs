@@ -30,7 +30,7 @@ pub(crate) struct CollectionCache {
 
 impl CollectionCache {
     /// For views of several moments.
-    pub(crate) fn shared() -> CollectionCache {
+    pub(crate) fn new_shared() -> CollectionCache {
         CollectionCache {
             is_shared: true,
             ..CollectionCache::default()
@@ -144,7 +144,7 @@ impl ReadView {
     /// # Errors
     /// Engine failures; 1 InternalError for a damaged row.
     pub(crate) fn sees_as_it_is(&self, coll: &Collection) -> Result<bool> {
-        if self.pos().is_none_or(|pos| coll.unchanged_since() <= pos) {
+        if self.pos().is_none_or(|pos| coll.catalog_commit() <= pos) {
             return Ok(true);
         }
         let row = self.catalog_row(coll.shared.engine.as_ref(), coll.ns())?;

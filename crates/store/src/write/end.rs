@@ -73,11 +73,11 @@ impl<'d> Delta<'d> {
 struct NoKeys;
 
 impl InsertedKeys for NoKeys {
-    fn each(&self, _: &mut dyn FnMut(u64, &[u8])) {}
+    fn visit_keys(&self, _: &mut dyn FnMut(u64, &[u8])) {}
 }
 
 impl InsertedKeys for Vec<(u64, Box<[u8]>)> {
-    fn each(&self, f: &mut dyn FnMut(u64, &[u8])) {
+    fn visit_keys(&self, f: &mut dyn FnMut(u64, &[u8])) {
         self.iter().for_each(|(seq, key)| f(*seq, key));
     }
 }
@@ -86,7 +86,7 @@ impl InsertedKeys for Vec<(u64, Box<[u8]>)> {
 struct Deltas<'d>(&'d [Delta<'d>]);
 
 impl CommitHook for Deltas<'_> {
-    fn applied(&mut self, _: CommitPos) {
+    fn note_applied(&mut self, _: CommitPos) {
         for delta in self.0 {
             delta.coll.live.apply(&CounterChange {
                 docs: delta.docs,
@@ -141,7 +141,7 @@ impl DocumentsCommit<'_> {
         let mut staged = record.stage(self.batch, statements);
         let pos = self.run(Some(&mut staged))?;
         if let Some(rows) = &self.rows {
-            record.was_logged(rows.last());
+            record.set_log_time(rows.last());
         }
         Ok(pos)
     }
@@ -158,15 +158,15 @@ impl DocumentsCommit<'_> {
 
     fn run(&mut self, staged: Option<&mut dyn CommitHook>) -> Result<CommitPos> {
         let mut deltas = Deltas(self.deltas);
-        let mut unit = WriteUnit::stamped(self.batch, &mut self.rows)
-            .by(self.operation)
-            .decided_by(self.decided_by.take())
-            .then(&mut deltas);
+        let mut unit = WriteUnit::with_stamp(self.batch, &mut self.rows)
+            .count_for(self.operation)
+            .commit_through(self.decided_by.take())
+            .add_hook(&mut deltas);
         if let Some(staged) = staged {
-            unit = unit.then(staged);
+            unit = unit.add_hook(staged);
         }
         if let Some(catalog) = self.catalog.as_deref_mut() {
-            unit = unit.then(catalog);
+            unit = unit.add_hook(catalog);
         }
         let result = self.shared.commit(unit);
         // A failed commit may have been applied.
@@ -175,7 +175,7 @@ impl DocumentsCommit<'_> {
             let collections = self.deltas.iter().map(|delta| delta.coll);
             collections.for_each(|coll| coll.live.note_referenced(time));
             if let Some(log) = &self.shared.feed {
-                log.references.add_made(rows.references());
+                log.references.add_written(rows.references());
             }
         }
         result

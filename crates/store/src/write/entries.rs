@@ -252,7 +252,7 @@ impl Writer<'_> {
             mark(CommitPos::default());
             return Ok(());
         }
-        let unit = WriteUnit::new(&batch).then(mark);
+        let unit = WriteUnit::new(&batch).add_hook(mark);
         self.commit(unit).map(|_| ())
     }
 }

@@ -130,7 +130,7 @@ impl Collection {
         let most_bytes = limits.map_or(u64::MAX, |l| l.bytes);
         let (mut len, mut bytes) = (0, 0);
         while len < docs.len().min(most_docs) && bytes < CHUNK_BYTES {
-            self.saw(docs[len].len_bytes());
+            self.note_size(docs[len].len_bytes());
             bytes += docs[len].len_bytes();
             if len > 0 && bytes as u64 > most_bytes {
                 break;
@@ -301,7 +301,7 @@ impl Writer<'_> {
             old = Some(self.delete_oldest(state, d, incoming, &mut s.old, &reads)?);
             s.batch.append(&s.old.batch);
         }
-        let mut unit = DocumentUnit::new(*self, state).inserting(NewDocuments {
+        let mut unit = DocumentUnit::new(*self, state).add_inserts(NewDocuments {
             docs,
             accepted: &written.positions,
             base,
@@ -419,7 +419,7 @@ impl Writer<'_> {
             if self.is_uncommitted() {
                 marked(CommitPos::default());
             } else {
-                self.commit(WriteUnit::new(&mark).then(marked))?;
+                self.commit(WriteUnit::new(&mark).add_hook(marked))?;
             }
         }
         if let Some(key) = highest {

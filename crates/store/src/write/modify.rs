@@ -91,7 +91,7 @@ impl ChunkBatch {
     }
 
     /// Documents that are replaced or deleted.
-    fn changed(&self) -> u64 {
+    fn count_changes(&self) -> u64 {
         let is_change = |outcome: &&ModifyOutcome| {
             matches!(
                 outcome,
@@ -107,7 +107,7 @@ impl ChunkBatch {
             docs: self.docs,
             bytes: self.bytes,
             deleted: &self.deleted,
-            changed: self.changed(),
+            changed: self.count_changes(),
             effect: self.effect.as_ref(),
             log,
         }
@@ -332,7 +332,7 @@ impl Writer<'_> {
         let (old, ends) = (&mut s.old, &mut s.old_ends);
         reads.multi_get(Table::Doc, keys, &mut |_, value| {
             ends.push(value.map(|v| {
-                self.saw(v.len());
+                self.note_size(v.len());
                 old.extend_from_slice(v);
                 old.len()
             }));

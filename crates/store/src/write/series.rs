@@ -155,7 +155,7 @@ impl Writer<'_> {
                 order.reserved = reserved;
                 self.live.set_out_of_order();
             };
-            self.commit(WriteUnit::new(&mark).then(marked))?;
+            self.commit(WriteUnit::new(&mark).add_hook(marked))?;
         }
         order.next_seq = next;
         Ok(first)
@@ -367,7 +367,7 @@ impl Writer<'_> {
             key_ends: &[],
             records_at: &[],
         };
-        let unit = DocumentUnit::new(*self, state).inserting(new);
+        let unit = DocumentUnit::new(*self, state).add_inserts(new);
         unit.commit(batch, mode, decided_by)
     }
 

@@ -101,7 +101,7 @@ pub(crate) struct StagedRecord<'r> {
 }
 
 impl CommitHook for StagedRecord<'_> {
-    fn applied(&mut self, pos: CommitPos) {
+    fn note_applied(&mut self, pos: CommitPos) {
         let r = &mut *self.record;
         r.runs.truncate(self.part_start);
         r.runs.append(&mut self.tail);
@@ -111,7 +111,7 @@ impl CommitHook for StagedRecord<'_> {
         r.pos = r.pos.max(pos);
     }
 
-    fn failed(&mut self) {
+    fn note_failed(&mut self) {
         // The batch may have been applied although the engine reported an error: the next attempt
         // reads the record from disk.
         self.record.loaded = false;
@@ -237,7 +237,7 @@ impl SessionRecord {
     }
 
     /// Records the time in the log of the last write of this number.
-    pub(crate) fn was_logged(&mut self, time: u64) {
+    pub(crate) fn set_log_time(&mut self, time: u64) {
         self.logged_at = time;
     }
 
@@ -331,7 +331,7 @@ impl SessionRecord {
             let (first, r) = record::read_varint(rest)?;
             let (count, r) = record::read_varint(r)?;
             let (tag, r) = r.split_first()?;
-            let (effect, r) = untagged(*tag, r)?;
+            let (effect, r) = decode_effect(*tag, r)?;
             let first = u32::try_from(first).ok()? as i32;
             if let Some(last) = self.runs.last() {
                 self.ascending &= i64::from(last.first) + i64::from(last.count) <= i64::from(first);
@@ -379,7 +379,7 @@ fn encode(value: &mut Vec<u8>, flags: u8, txn_number: Option<i64>, runs: &[Run])
     for run in runs {
         record::varint(value, u64::from(run.first as u32));
         record::varint(value, u64::from(run.count));
-        let (tag, doc) = tagged(&run.effect);
+        let (tag, doc) = tag_effect(&run.effect);
         value.push(tag);
         value.extend_from_slice(doc.map_or(&[], DocBuf::as_bytes));
     }
@@ -392,7 +392,7 @@ fn put(batch: &mut WriteBatch, id: &SessionId, part: u32, value: &[u8]) {
     }
 }
 
-fn tagged(effect: &Effect) -> (u8, Option<&DocBuf>) {
+fn tag_effect(effect: &Effect) -> (u8, Option<&DocBuf>) {
     match effect {
         Effect::Inserted => (1, None),
         Effect::Updated => (2, None),
@@ -405,7 +405,7 @@ fn tagged(effect: &Effect) -> (u8, Option<&DocBuf>) {
     }
 }
 
-fn untagged(tag: u8, rest: &[u8]) -> Option<(Effect, &[u8])> {
+fn decode_effect(tag: u8, rest: &[u8]) -> Option<(Effect, &[u8])> {
     let make: fn(DocBuf) -> Effect = match tag {
         1 => return Some((Effect::Inserted, rest)),
         2 => return Some((Effect::Updated, rest)),
@@ -446,7 +446,7 @@ impl Shared {
             batch.delete(Table::Meta, &meta::session_part(&record.id, part));
         }
         let forgotten = &mut |_: CommitPos| *record = SessionRecord::new(record.id);
-        self.commit(WriteUnit::new(&batch).then(forgotten))
+        self.commit(WriteUnit::new(&batch).add_hook(forgotten))
             .map(|_| ())
     }
 

@@ -28,7 +28,7 @@ impl Writer<'_> {
                     continue;
                 };
                 if let (Table::Doc, Some(id)) = (table, key.strip_prefix(&record)) {
-                    let note = segment::touched(index.ident(), id, touch);
+                    let note = segment::touch_key(index.ident(), id, touch);
                     if note.len() > max {
                         return Err(error::key_too_long(index.name(), note.len(), max));
                     }

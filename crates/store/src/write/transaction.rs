@@ -160,12 +160,12 @@ impl Transaction {
                 changes: TransactionChanges::default(),
             });
             if !coll.is_uncommitted() && !self.view.sees_as_it_is(coll)? {
-                return Err(self.catalog_changed(writer.operation, coll.ns()));
+                return Err(self.catalog_error(writer.operation, coll.ns()));
             }
         }
         let state = Arc::clone(&coll.state());
         if state.dropped {
-            return Err(self.catalog_changed(writer.operation, coll.ns()));
+            return Err(self.catalog_error(writer.operation, coll.ns()));
         }
         if state.capped.is_some() {
             return Err(MongoError::new(
@@ -199,7 +199,7 @@ impl Transaction {
 
     /// The error for a change since the transaction began: the statement is run again at once in a
     /// transaction that sees the change, or it is a conflict.
-    fn changed_since(operation: &Operation, conflict: MongoError) -> MongoError {
+    fn change_error(operation: &Operation, conflict: MongoError) -> MongoError {
         match operation.waits_without_thread() {
             Some(link) => {
                 link.wake();
@@ -210,9 +210,9 @@ impl Transaction {
     }
 
     /// The error when the name of a collection leads to another one than the transaction sees.
-    pub(crate) fn catalog_changed(&self, operation: &Operation, ns: &Namespace) -> MongoError {
+    pub(crate) fn catalog_error(&self, operation: &Operation, ns: &Namespace) -> MongoError {
         let why = format!("Unable to write to collection '{ns}' due to catalog changes.");
-        Transaction::changed_since(operation, conflict(&why))
+        Transaction::change_error(operation, conflict(&why))
     }
 
     /// Reads a key that is claimed and about to be written.
@@ -248,7 +248,7 @@ impl Transaction {
             .get_with(table, key, &mut |value| same = value == seen)
             .map_err(error::storage)?;
         if exists != found || !same {
-            return Err(Transaction::changed_since(operation, write_conflict()));
+            return Err(Transaction::change_error(operation, write_conflict()));
         }
         Ok(found)
     }
@@ -313,10 +313,11 @@ impl Transaction {
     ) -> Result<CommitPos> {
         let mut batch = WriteBatch::with_capacity(self.overlay.bytes());
         (catalog.rows)(&mut batch);
-        self.overlay.each(&mut |table, key, value| match value {
-            Some(value) => batch.put(table, key, value),
-            None => batch.delete(table, key),
-        });
+        self.overlay
+            .visit_changes(&mut |table, key, value| match value {
+                Some(value) => batch.put(table, key, value),
+                None => batch.delete(table, key),
+            });
         let (writes, operations) = {
             let mut all = self.writes.lock();
             (

@@ -72,13 +72,13 @@ impl<'d> NewDocuments<'d> {
     fn statements(self, ids: &'d [i32], keep: RetryImage) -> impl Iterator<Item = (i32, Effect)> {
         self.accepted.iter().filter_map(move |n| {
             let id = ids.get(self.base + n)?;
-            Some((*id, inserted(keep, *self.docs.get(*n)?)))
+            Some((*id, insert_effect(keep, *self.docs.get(*n)?)))
         })
     }
 }
 
 impl InsertedKeys for NewDocuments<'_> {
-    fn each(&self, f: &mut dyn FnMut(u64, &[u8])) {
+    fn visit_keys(&self, f: &mut dyn FnMut(u64, &[u8])) {
         for n in self.accepted {
             if let Some(key) = self.key(*n) {
                 f(self.first_seq + *n as u64, key);
@@ -88,7 +88,7 @@ impl InsertedKeys for NewDocuments<'_> {
 }
 
 /// The effect of an insert for the session's record.
-fn inserted(keep: RetryImage, doc: Doc<'_>) -> Effect {
+fn insert_effect(keep: RetryImage, doc: Doc<'_>) -> Effect {
     match keep {
         RetryImage::Fact => Effect::Inserted,
         RetryImage::Id => Effect::Upserted(model::doc! { "_id": doc.field("_id") }),
@@ -131,7 +131,7 @@ impl<'u> DocumentUnit<'u> {
     }
 
     /// Adds documents that are inserted.
-    pub(super) fn inserting(self, new: NewDocuments<'u>) -> DocumentUnit<'u> {
+    pub(super) fn add_inserts(self, new: NewDocuments<'u>) -> DocumentUnit<'u> {
         DocumentUnit {
             new: Some(new),
             ..self
@@ -225,7 +225,7 @@ impl<'u> DocumentUnit<'u> {
             ..TransactionChanges::default()
         };
         if let Some(new) = self.new {
-            new.each(&mut |seq, key| changes.inserted.push((seq, key.into())));
+            new.visit_keys(&mut |seq, key| changes.inserted.push((seq, key.into())));
             changes.operations = self.writer.operations_of(self.state, new.iter());
         }
         if let Some(changed) = self.changed {

@@ -53,6 +53,6 @@ impl<'w> Writer<'w> {
     /// # Errors
     /// As [`crate::commit::commit`].
     pub(crate) fn commit<'u>(&'u self, unit: WriteUnit<'u>) -> Result<CommitPos> {
-        self.shared.commit(unit.by(self.operation))
+        self.shared.commit(unit.count_for(self.operation))
     }
 }

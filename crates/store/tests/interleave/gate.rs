@@ -1,6 +1,6 @@
 //! `Gate` in every order of steps that the scheduler tries.
 
-use crate::{interleave, others_run};
+use crate::{interleave, yield_task};
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl GuardedGate {
                 !self.changing.load(Relaxed),
                 "a writer inside sees a change"
             );
-            others_run();
+            yield_task();
         }
         self.inside.fetch_sub(1, Relaxed);
     }
@@ -50,7 +50,7 @@ impl GuardedGate {
     fn work_alone(&self) {
         assert!(!self.changing.swap(true, Relaxed), "two changes at once");
         assert_eq!(self.inside.load(Relaxed), 0, "a change is not alone");
-        others_run();
+        yield_task();
         assert_eq!(
             self.inside.load(Relaxed),
             0,

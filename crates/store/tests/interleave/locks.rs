@@ -1,6 +1,6 @@
 //! `LockTable` in every order of steps that the scheduler tries.
 
-use crate::{interleave, others_run};
+use crate::{interleave, yield_task};
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
 use std::sync::Arc;
@@ -37,11 +37,11 @@ impl GuardedTable {
                 "two writers have key {n}"
             );
         }
-        others_run();
+        yield_task();
         of.iter().for_each(|n| self.inside[*n].store(0, Relaxed));
     }
 
-    fn locked(&self, of: &[usize], own: Option<Owner>) {
+    fn write_locked(&self, of: &[usize], own: Option<Owner>) {
         let held = self.table.lock_for(&mut keys(of), own, None);
         assert!(held.is_ok(), "a lock without a time limit gave up");
         self.write(of);
@@ -52,7 +52,7 @@ fn far() -> Option<Instant> {
     Some(Instant::now() + Duration::from_secs(3600))
 }
 
-fn all(tasks: Vec<thread::JoinHandle<()>>) {
+fn join_all(tasks: Vec<thread::JoinHandle<()>>) {
     tasks.into_iter().for_each(|t| t.join().unwrap());
 }
 
@@ -61,13 +61,14 @@ fn short_locks_exclude_and_overlapping_sets_never_deadlock() {
     interleave(400, || {
         let g = GuardedTable::new();
         let sets: [&'static [usize]; 4] = [&[0, 3, 5, 1], &[5, 2, 0], &[1, 6, 7, 3], &[7, 5, 4, 2]];
-        all(sets
-            .into_iter()
-            .map(|set| {
-                let g = g.clone();
-                thread::spawn(move || (0..2).for_each(|_| g.locked(set, None)))
-            })
-            .collect());
+        join_all(
+            sets.into_iter()
+                .map(|set| {
+                    let g = g.clone();
+                    thread::spawn(move || (0..2).for_each(|_| g.write_locked(set, None)))
+                })
+                .collect(),
+        );
     });
 }
 
@@ -82,7 +83,7 @@ fn a_claim_stops_others_and_they_go_on_when_it_is_given_up() {
             .into_iter()
             .map(|set| {
                 let g = g.clone();
-                thread::spawn(move || g.locked(set, None))
+                thread::spawn(move || g.write_locked(set, None))
             })
             .collect();
         let g = g.clone();
@@ -94,11 +95,11 @@ fn a_claim_stops_others_and_they_go_on_when_it_is_given_up() {
                     .lock_for(&mut keys(&[0, 1, 2, 3, 4]), Some(owner), None)
                     .is_ok()
             );
-            others_run();
+            yield_task();
             g.inside[0].store(0, Relaxed);
             g.table.release(&keys(&[0, 1]), owner);
         }));
-        all(tasks);
+        join_all(tasks);
     });
 }
 
@@ -117,8 +118,8 @@ fn claims_are_made_and_given_up_by_many_and_nobody_waits_for_ever() {
                             // Nobody else is inside while the claim exists, also between two
                             // commands.
                             g.write(set);
-                            others_run();
-                            g.locked(set, Some(owner));
+                            yield_task();
+                            g.write_locked(set, Some(owner));
                             g.table.release(&keys(set), owner);
                         }
                     }
@@ -126,9 +127,9 @@ fn claims_are_made_and_given_up_by_many_and_nobody_waits_for_ever() {
             });
         let writers = [&[0usize, 2][..], &[1, 3]].into_iter().map(|set| {
             let g = g.clone();
-            thread::spawn(move || g.locked(set, None))
+            thread::spawn(move || g.write_locked(set, None))
         });
-        all(claimers.chain(writers).collect());
+        join_all(claimers.chain(writers).collect());
     });
 }
 
@@ -138,17 +139,19 @@ fn claims_are_made_all_or_none() {
         let g = GuardedTable::new();
         let won = Arc::new(AtomicU32::new(0));
         let sets: [&'static [usize]; 3] = [&[0, 4, 5], &[1, 4, 6], &[2, 5, 6]];
-        all((0..3usize)
-            .map(|n| {
-                let (g, won) = (g.clone(), won.clone());
-                thread::spawn(
-                    move || match g.table.claim(&mut keys(sets[n]), Owner(n as u64)) {
-                        Ok(()) => assert_eq!(won.fetch_or(1 << n, Relaxed) & (1 << n), 0),
-                        Err(ClaimConflict(_)) => {}
-                    },
-                )
-            })
-            .collect());
+        join_all(
+            (0..3usize)
+                .map(|n| {
+                    let (g, won) = (g.clone(), won.clone());
+                    thread::spawn(move || {
+                        match g.table.claim(&mut keys(sets[n]), Owner(n as u64)) {
+                            Ok(()) => assert_eq!(won.fetch_or(1 << n, Relaxed) & (1 << n), 0),
+                            Err(ClaimConflict(_)) => {}
+                        }
+                    })
+                })
+                .collect(),
+        );
         // Any two of the sets overlap: exactly one owner has all its keys, and the others have
         // none.
         let won = won.load(Relaxed);
@@ -194,9 +197,9 @@ fn a_limited_wait_gives_up_or_has_all_the_locks() {
             g.write(&[0]);
             g.table.release(&keys(&[0]), owner);
             // An owner that gave up holds nothing.
-            g.locked(&[0, 1], None);
+            g.write_locked(&[0, 1], None);
         }));
-        all(tasks);
+        join_all(tasks);
     });
 }
 
@@ -214,10 +217,10 @@ fn who_waits_without_a_thread_is_called_however_the_others_end() {
             })
             .collect();
         tasks.push(thread::spawn(move || {
-            others_run();
+            yield_task();
             g.table.release(&keys(&[0]), Owner(1));
         }));
-        all(tasks);
+        join_all(tasks);
     });
 }
 

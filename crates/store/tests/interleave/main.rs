@@ -30,6 +30,6 @@ fn interleave(iterations: usize, test: fn()) {
 }
 
 /// Lets another task run, so that it can see a change that is not atomic half done.
-fn others_run() {
+fn yield_task() {
     shuttle::thread::yield_now();
 }

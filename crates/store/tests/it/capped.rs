@@ -11,7 +11,7 @@ use storage::{Caps, CursorOpts, KeyRange, MemoryEngine, Reader, Table};
 use store::ReadView;
 use store::{Change, Collection, NoHooks, Store};
 
-fn capped(store: &Store) -> Arc<Collection> {
+fn create_capped(store: &Store) -> Arc<Collection> {
     let ns = Namespace::new("db", "c").unwrap();
     store
         .writer(crate::own())
@@ -65,7 +65,7 @@ fn entries(engine: &MemoryEngine) -> usize {
 #[test]
 fn order_survives_restarts_and_trimming() {
     let engine = Arc::new(MemoryEngine::new());
-    let c = capped(&open(&engine));
+    let c = create_capped(&open(&engine));
     insert(&c, &[5, 1, 9]);
     insert(&c, &[3]);
     drop(c);
@@ -114,7 +114,7 @@ fn order_survives_restarts_and_trimming() {
             .unwrap()
         {
             Some(c) => c,
-            None => capped(&store),
+            None => create_capped(&store),
         };
         insert(&c, &(100..100 + more).collect::<Vec<_>>());
         store
@@ -144,7 +144,7 @@ fn a_collection_made_capped_gets_its_order() {
 
 #[test]
 fn overtaken_walks_are_told() {
-    let c = capped(&open(&Arc::new(MemoryEngine::new())));
+    let c = create_capped(&open(&Arc::new(MemoryEngine::new())));
     insert(&c, &[1, 2, 3, 4]);
     let mut seen = Vec::new();
     let mut tail = c.tail(false);
@@ -250,7 +250,7 @@ fn drops_under_readers_are_told_as_drops() {
 struct Commits(AtomicUsize);
 
 impl Observer for Commits {
-    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+    fn before_call(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         if let Call::Apply { .. } = call {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
@@ -266,7 +266,7 @@ fn room_is_made_by_few_commits_and_no_more_than_is_needed() {
         Commits::default(),
     ));
     let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
-    let c = capped(&store);
+    let c = create_capped(&store);
     let width = |id: i64| 20 + (id * id % 97) as usize;
     let mut kept: VecDeque<(i64, u64)> = VecDeque::new();
     for round in 0..30i64 {
@@ -305,7 +305,7 @@ fn room_is_made_by_few_commits_and_no_more_than_is_needed() {
 #[test]
 fn room_is_made_while_others_write() {
     let store = open(&Arc::new(MemoryEngine::new()));
-    let c = capped(&store);
+    let c = create_capped(&store);
     limit(&c, 100_000, Some(50));
     std::thread::scope(|s| {
         for t in 0..3i64 {
@@ -337,7 +337,7 @@ fn room_is_made_while_others_write() {
 struct OldestReadCounter(AtomicUsize);
 
 impl Observer for OldestReadCounter {
-    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+    fn before_call(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         let table = Table::Cap;
         if matches!(call, Call::Cursor { table: t, .. } if *t == table) {
             self.0.fetch_add(1, Ordering::SeqCst);
@@ -354,7 +354,7 @@ fn the_oldest_are_looked_for_now_and_then() {
         OldestReadCounter::default(),
     ));
     let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
-    let c = capped(&store);
+    let c = create_capped(&store);
     limit(&c, 100_000, Some(500));
     for id in 0..2000 {
         insert(&c, &[id]);
@@ -371,7 +371,7 @@ fn the_oldest_are_looked_for_now_and_then() {
 #[test]
 fn a_document_that_was_inserted_again_is_among_the_newest() {
     let store = open(&Arc::new(MemoryEngine::new()));
-    let c = capped(&store);
+    let c = create_capped(&store);
     let mut kept: VecDeque<i64> = (0..100).collect();
     insert(&c, &(0..100).collect::<Vec<_>>());
     limit(&c, u64::MAX, Some(99));
@@ -407,7 +407,7 @@ fn a_document_that_was_inserted_again_is_among_the_newest() {
 #[test]
 fn a_document_that_stays_is_shown_though_the_next_is_gone() {
     let store = open(&Arc::new(MemoryEngine::new()));
-    let c = capped(&store);
+    let c = create_capped(&store);
     insert(&c, &[0]);
     let large = doc! { "_id": 1i64, "pad": "x".repeat(300).as_str() };
     c.writer(crate::own()).insert(&[large.doc()], true).unwrap();
@@ -433,7 +433,7 @@ fn a_document_that_stays_is_shown_though_the_next_is_gone() {
 #[test]
 fn readers_see_no_more_than_the_limits() {
     let store = open(&Arc::new(MemoryEngine::new()));
-    let c = capped(&store);
+    let c = create_capped(&store);
     c.writer(crate::own())
         .create_index(index("a_1", "a", true))
         .unwrap();
@@ -485,7 +485,7 @@ fn readers_see_no_more_than_the_limits() {
 fn a_document_that_has_changed_goes_with_its_new_entries() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
-    let c = capped(&store);
+    let c = create_capped(&store);
     c.writer(crate::own())
         .create_index(index("a_1", "a", false))
         .unwrap();
@@ -511,7 +511,7 @@ fn a_document_that_has_changed_goes_with_its_new_entries() {
 struct BatchReadCounter(AtomicUsize);
 
 impl Observer for BatchReadCounter {
-    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+    fn before_call(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         if let Call::MultiGet { table, keys } = call
             && *table == Table::Doc
         {
@@ -529,7 +529,7 @@ fn changes_between_inserts_cost_few_reads() {
         BatchReadCounter::default(),
     ));
     let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
-    let c = capped(&store);
+    let c = create_capped(&store);
     limit(&c, 100_000, Some(500));
     insert(&c, &(0..500).collect::<Vec<_>>());
     for id in 500..1500i64 {

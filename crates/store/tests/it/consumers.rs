@@ -70,7 +70,7 @@ fn the_log_is_held_for_a_consumer_until_it_has_saved() {
         })
         .unwrap();
     }
-    slow.reached(slow.next());
+    slow.record_position(slow.next());
     assert_eq!(state(&store, "slow").lag_operations, 52);
     assert!(!store.truncate_log().unwrap(), "read is not saved");
     save(&slow);

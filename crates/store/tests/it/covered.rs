@@ -117,7 +117,7 @@ fn compare_fields(c: &Arc<Collection>, index: &str, names: Option<&[&str]>) -> O
     let indexes = c.indexes();
     let index = indexes.iter().find(|i| i.name() == index).unwrap();
     let owned = names.map(|all| all.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
-    let wanted = c.wanted_fields(index, owned.as_deref())?;
+    let wanted = c.select_fields(index, owned.as_deref())?;
     let all = vec![KeyInterval {
         lower: vec![],
         upper: vec![0xFF],
@@ -344,7 +344,7 @@ fn indexes_of_the_layout_before_are_not_covering() {
     assert!(
         c.indexes()
             .iter()
-            .all(|i| c.wanted_fields(i, Some(&names)).is_none())
+            .all(|i| c.select_fields(i, Some(&names)).is_none())
     );
     // Entries of the unique index still lead to their documents.
     let own = doc! { "_id": "other", "a": 5i64, "b": "text\0more" };

@@ -241,7 +241,7 @@ fn unique_under_races() {
 struct LateCommits;
 
 impl Observer for LateCommits {
-    fn before(&self, call: &Call<'_>, _: &Caps) -> Result<(), StorageError> {
+    fn before_call(&self, call: &Call<'_>, _: &Caps) -> Result<(), StorageError> {
         if let Call::Apply { .. } = call {
             std::thread::sleep(Duration::from_millis(3));
         }

@@ -50,7 +50,7 @@ fn ns(name: &str) -> Namespace {
 }
 
 /// A store with the collection `c`: `count` documents, an index on `a` and a unique one on `u`.
-fn filled(count: i32) -> Arc<MemoryEngine> {
+fn fill_engine(count: i32) -> Arc<MemoryEngine> {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = crate::collection(&store, "c");
@@ -90,7 +90,7 @@ fn put(engine: &MemoryEngine, table: Table, key: &[u8], value: Option<&[u8]>) {
     engine.apply(&batch, Durability::Buffered).unwrap();
 }
 
-fn all(engine: &MemoryEngine, table: Table) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn read_rows(engine: &MemoryEngine, table: Table) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut rows = Vec::new();
     let mut cursor = engine
         .cursor(table, KeyRange::ALL, CursorOpts::default())
@@ -105,11 +105,11 @@ fn all(engine: &MemoryEngine, table: Table) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 /// The key of a row of `meta` that begins with this byte.
 fn meta_row(engine: &MemoryEngine, tag: u8) -> Vec<u8> {
-    let rows = all(engine, Table::Meta);
+    let rows = read_rows(engine, Table::Meta);
     rows.into_iter().find(|(key, _)| key[0] == tag).unwrap().0
 }
 
-fn repaired(engine: &Arc<MemoryEngine>) -> (RepairReport, SalvageLog) {
+fn repair_store(engine: &Arc<MemoryEngine>) -> (RepairReport, SalvageLog) {
     let mut apart = SalvageLog::default();
     let shared: Arc<dyn Engine> = engine.clone();
     let done = store::repair(&shared, Arc::new(NoHooks), &mut apart).unwrap();
@@ -119,7 +119,7 @@ fn repaired(engine: &Arc<MemoryEngine>) -> (RepairReport, SalvageLog) {
 
 /// Checks that nothing is wrong and that the documents are these.
 fn check(engine: &Arc<MemoryEngine>, name: &str, expected: &[DocBuf]) -> Arc<Collection> {
-    let (again, apart) = repaired(engine);
+    let (again, apart) = repair_store(engine);
     assert!(again.is_clean(), "a second repair found {:?}", apart.lines);
     let mut apart = SalvageLog::default();
     let told = store::check_catalog(engine.as_ref(), &NoHooks, &mut apart).unwrap();
@@ -142,31 +142,31 @@ fn documents(of: impl IntoIterator<Item = i32>) -> Vec<DocBuf> {
 
 #[test]
 fn nothing_is_done_to_sound_data() {
-    let engine = filled(300);
-    let before = Table::ALL.map(|table| all(&engine, table));
-    let (done, apart) = repaired(&engine);
+    let engine = fill_engine(300);
+    let before = Table::ALL.map(|table| read_rows(&engine, table));
+    let (done, apart) = repair_store(&engine);
     assert!(
         done.is_clean() && apart.lines.is_empty(),
         "{:?}",
         apart.lines
     );
     assert_eq!((done.collections, done.documents), (1, 300));
-    assert_eq!(Table::ALL.map(|table| all(&engine, table)), before);
+    assert_eq!(Table::ALL.map(|table| read_rows(&engine, table)), before);
 }
 
 #[test]
 fn flipped_bits_in_a_record_cost_at_most_that_document() {
-    let whole = filled(1);
+    let whole = fill_engine(1);
     let length = get(&whole, Table::Doc, &key_of(&whole, 0)).len();
     let mut kept = 0;
     for at in 0..length {
         for bit in [0, 3, 6] {
-            let engine = filled(3);
+            let engine = fill_engine(3);
             let key = key_of(&engine, 1);
             let mut value = get(&engine, Table::Doc, &key);
             value[at] ^= 1 << bit;
             put(&engine, Table::Doc, &key, Some(&value));
-            let (done, apart) = repaired(&engine);
+            let (done, apart) = repair_store(&engine);
             let store = open(&engine);
             let c = store.collection(&ns("c")).unwrap().unwrap();
             assert_eq!(
@@ -191,7 +191,7 @@ fn flipped_bits_in_a_record_cost_at_most_that_document() {
             );
             kept += there.len() - 2;
             drop((c, store));
-            let (again, apart) = repaired(&engine);
+            let (again, apart) = repair_store(&engine);
             assert!(again.is_clean(), "byte {at}, bit {bit}: {:?}", apart.lines);
         }
     }
@@ -200,14 +200,14 @@ fn flipped_bits_in_a_record_cost_at_most_that_document() {
 
 #[test]
 fn what_can_be_read_of_a_damaged_document_is_set_apart_with_it() {
-    let engine = filled(5);
+    let engine = fill_engine(5);
     let key = key_of(&engine, 3);
     let mut value = get(&engine, Table::Doc, &key);
     // Damages the type of the last field.
     let text = value.windows(6).position(|w| w == b"\x02text\0").unwrap();
     value[text] = 0x66;
     put(&engine, Table::Doc, &key, Some(&value));
-    let (done, apart) = repaired(&engine);
+    let (done, apart) = repair_store(&engine);
     assert_eq!((done.rows_apart, done.documents), (1, 4));
     // Three entries in a_1 (0, 3 twice is one), one in u_1.
     assert!(done.entries_removed >= 2, "{done:?}");
@@ -218,7 +218,7 @@ fn what_can_be_read_of_a_damaged_document_is_set_apart_with_it() {
 
 #[test]
 fn a_damaged_header_and_a_wrong_key_are_put_right() {
-    let engine = filled(5);
+    let engine = fill_engine(5);
     let key = key_of(&engine, 2);
     let mut value = get(&engine, Table::Doc, &key);
     value[0] ^= 0x20;
@@ -229,7 +229,7 @@ fn a_damaged_header_and_a_wrong_key_are_put_right() {
     *wrong.last_mut().unwrap() ^= 0x40;
     put(&engine, Table::Doc, &right, None);
     put(&engine, Table::Doc, &wrong, Some(&value));
-    let (done, apart) = repaired(&engine);
+    let (done, apart) = repair_store(&engine);
     assert_eq!(
         done.documents_apart + done.rows_apart,
         0,
@@ -241,8 +241,8 @@ fn a_damaged_header_and_a_wrong_key_are_put_right() {
 
 #[test]
 fn entries_that_are_missing_wrong_or_too_many_are_rebuilt() {
-    let engine = filled(200);
-    let entries = all(&engine, Table::Idx);
+    let engine = fill_engine(200);
+    let entries = read_rows(&engine, Table::Idx);
     let (mut lost, mut changed, mut orphans) = (0, 0, 0);
     for (n, (key, value)) in entries.iter().enumerate() {
         match n % 10 {
@@ -275,17 +275,17 @@ fn entries_that_are_missing_wrong_or_too_many_are_rebuilt() {
     let c = store.collection(&ns("c")).unwrap().unwrap();
     assert!(!c.validate().unwrap().errors.is_empty());
     drop((c, store));
-    let (done, apart) = repaired(&engine);
+    let (done, apart) = repair_store(&engine);
     assert_eq!(done.entries_put, lost + changed, "{:?}", apart.lines);
     assert_eq!(done.entries_removed, orphans, "{:?}", apart.lines);
     assert_eq!(done.documents_apart + done.rows_apart, 0);
-    assert_eq!(all(&engine, Table::Idx), entries);
+    assert_eq!(read_rows(&engine, Table::Idx), entries);
     check(&engine, "c", &documents(0..200));
 }
 
 #[test]
 fn counters_and_marks_are_put_right() {
-    let engine = filled(50);
+    let engine = fill_engine(50);
     put(
         &engine,
         Table::Meta,
@@ -296,7 +296,7 @@ fn counters_and_marks_are_put_right() {
     put(&engine, Table::Meta, b"i", Some(&[0, 0]));
     put(&engine, Table::Meta, b"v", None);
     put(&engine, Table::Meta, b"wsetting", Some(b"no document"));
-    let (done, apart) = repaired(&engine);
+    let (done, apart) = repair_store(&engine);
     assert_eq!((done.mended, done.rows_apart), (4, 1), "{:?}", apart.lines);
     check(&engine, "c", &documents(0..50));
     // New identifiers are not in use.
@@ -311,9 +311,9 @@ fn counters_and_marks_are_put_right() {
 
 #[test]
 fn a_unique_index_is_given_up_before_a_document() {
-    let engine = filled(10);
+    let engine = fill_engine(10);
     // Its entry in u_1 is lost, and another document has taken the key meanwhile.
-    let entries = all(&engine, Table::Idx);
+    let entries = read_rows(&engine, Table::Idx);
     let unique = entries
         .iter()
         .rfind(|(key, _)| key.windows(2).any(|w| w == b"u3"));
@@ -323,7 +323,7 @@ fn a_unique_index_is_given_up_before_a_document() {
     let twin = doc! { "_id": 70i32, "a": 1i32, "u": "u3" };
     c.writer(crate::own()).insert(&[twin.doc()], true).unwrap();
     drop((c, store));
-    let (done, apart) = repaired(&engine);
+    let (done, apart) = repair_store(&engine);
     assert_eq!(
         done.documents_apart + done.rows_apart,
         0,
@@ -345,16 +345,16 @@ fn a_unique_index_is_given_up_before_a_document() {
 
 #[test]
 fn a_damaged_row_of_the_catalog_is_read_as_far_as_it_goes() {
-    let sound = filled(20);
+    let sound = fill_engine(20);
     let key = meta_row(&sound, b'c');
     let length = get(&sound, Table::Meta, &key).len();
     for at in 0..length {
-        let engine = filled(20);
+        let engine = fill_engine(20);
         let mut row = get(&engine, Table::Meta, &key);
         row[at] ^= 0x55;
         put(&engine, Table::Meta, &key, Some(&row));
-        repaired(&engine);
-        let (again, apart) = repaired(&engine);
+        repair_store(&engine);
+        let (again, apart) = repair_store(&engine);
         assert!(again.is_clean(), "byte {at}: {:?}", apart.lines);
         // The collection has its name, or a name for documents whose collection is unknown.
         let store = open(&engine);
@@ -381,10 +381,10 @@ fn a_damaged_row_of_the_catalog_is_read_as_far_as_it_goes() {
 
 #[test]
 fn documents_without_a_catalog_row_are_found_again() {
-    let engine = filled(20);
+    let engine = fill_engine(20);
     let key = meta_row(&engine, b'c');
     put(&engine, Table::Meta, &key, None);
-    let (done, apart) = repaired(&engine);
+    let (done, apart) = repair_store(&engine);
     // The documents have a name, and the index entries without an owner are gone.
     assert_eq!(done.documents, 20, "{:?}", apart.lines);
     let store = open(&engine);
@@ -394,8 +394,8 @@ fn documents_without_a_catalog_row_are_found_again() {
     let c = store.collection(&found).unwrap().unwrap();
     assert_eq!(crate::dump(&c, false), documents(0..20));
     drop((c, store));
-    assert!(repaired(&engine).0.is_clean());
-    assert!(all(&engine, Table::Idx).is_empty());
+    assert!(repair_store(&engine).0.is_clean());
+    assert!(read_rows(&engine, Table::Idx).is_empty());
 }
 
 #[test]
@@ -411,14 +411,14 @@ fn the_order_of_a_capped_collection_is_put_right() {
     let borrowed: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
     c.writer(crate::own()).insert(&borrowed, true).unwrap();
     drop((c, store));
-    let places = all(&engine, Table::Cap);
+    let places = read_rows(&engine, Table::Cap);
     put(&engine, Table::Cap, &places[4].0, None);
     let mut orphan = places[4].0.clone();
     orphan[5] = 9;
     put(&engine, Table::Cap, &orphan, Some(&places[4].1));
-    let (done, apart) = repaired(&engine);
+    let (done, apart) = repair_store(&engine);
     assert_eq!(done.mended, 2, "{:?}", apart.lines);
-    assert_eq!(all(&engine, Table::Cap), places);
+    assert_eq!(read_rows(&engine, Table::Cap), places);
     let c = check(&engine, "c", &docs);
     assert_eq!(crate::dump(&c, false), docs);
 }
@@ -428,8 +428,8 @@ fn an_end_in_the_middle_can_be_gone_on_from() {
     use storage::StorageError;
     use storage::observe::{Fault, FaultInjector, ObservedEngine};
     let damaged = || {
-        let engine = filled(60);
-        for (n, (key, _)) in all(&engine, Table::Idx).iter().enumerate() {
+        let engine = fill_engine(60);
+        for (n, (key, _)) in read_rows(&engine, Table::Idx).iter().enumerate() {
             if n % 4 == 0 {
                 put(&engine, Table::Idx, key, None);
             }
@@ -463,7 +463,7 @@ fn an_end_in_the_middle_can_be_gone_on_from() {
         let shared: Arc<dyn Engine> = engine;
         let mut first = SalvageLog::default();
         let ended = store::repair(&shared, Arc::new(NoHooks), &mut first);
-        let (_, second) = repaired(&memory);
+        let (_, second) = repair_store(&memory);
         // Everything removed before the interruption was handed over before.
         assert!(
             first.rows.len() + second.rows.len() >= 3,

@@ -52,7 +52,11 @@ impl Side {
         let keys: Vec<Vec<u8>> = ids.iter().map(|id| key(&c, *id)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
         c.writer(own())
-            .modify_many(&keys, &mut |_, old| Ok(changed(old, new)), &mut |_, _| {})
+            .modify_many(
+                &keys,
+                &mut |_, old| Ok(change_pad(old, new)),
+                &mut |_, _| {},
+            )
             .unwrap();
     }
 
@@ -97,7 +101,7 @@ fn key(c: &Arc<Collection>, id: i32) -> Vec<u8> {
     key
 }
 
-fn changed(old: Doc<'_>, pad: Option<&str>) -> Change {
+fn change_pad(old: Doc<'_>, pad: Option<&str>) -> Change {
     match pad {
         Some(pad) => {
             let new = doc! { "_id": old.field("_id"), "pad": pad };

@@ -181,7 +181,7 @@ struct BuildObserver {
 }
 
 impl Observer for BuildObserver {
-    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+    fn before_call(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         if let Call::Cursor {
             table: Table::Doc,
             opts,
@@ -407,7 +407,7 @@ fn a_refused_document_leaves_its_id_to_a_later_one() {
 struct Scans(AtomicU64);
 
 impl Observer for Scans {
-    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+    fn before_call(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
         if let Call::Cursor {
             table: Table::Doc, ..
         } = call

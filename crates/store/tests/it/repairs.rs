@@ -190,7 +190,7 @@ fn a_multikey_index_is_dropped_as_a_whole() {
 struct Gate(AtomicUsize);
 
 impl Observer for Gate {
-    fn before(&self, _: &Call<'_>, _: &Caps) -> Result<()> {
+    fn before_call(&self, _: &Call<'_>, _: &Caps) -> Result<()> {
         Ok(())
     }
     fn admitted(&self, bytes: usize, _: WriteClass) {

@@ -27,7 +27,7 @@ fn series(store: &Store) -> Arc<Collection> {
     c
 }
 
-fn measured(id: i32, time_ms: i64, sensor: i32) -> DocBuf {
+fn measurement(id: i32, time_ms: i64, sensor: i32) -> DocBuf {
     doc! { "t": Value::Date(time_ms), "m": { "sensor": sensor }, "_id": id,
     "v": f64::from(id) / 4.0 }
 }
@@ -103,7 +103,7 @@ fn measurements_lie_in_buckets_and_come_in_their_order() {
         (6, 5, 1),
         (7, 71, 0),
     ];
-    let docs = times.map(|(id, t, s)| measured(id, t * minute, s));
+    let docs = times.map(|(id, t, s)| measurement(id, t * minute, s));
     insert(&c, &docs);
     assert_eq!(ids(&all(&c)), [3, 2, 6, 1, 5, 4, 7]);
     assert_eq!(ids(&crate::dump(&c, true)), [7, 4, 5, 1, 6, 2, 3]);
@@ -130,7 +130,7 @@ fn full_buckets_are_packed_and_one_id_may_come_twice() {
     let store = open(&engine);
     let c = series(&store);
     let docs: Vec<DocBuf> = (0..2500)
-        .map(|i| measured(i % 100, i64::from(i) * 1000, 1))
+        .map(|i| measurement(i % 100, i64::from(i) * 1000, 1))
         .collect();
     insert(&c, &docs);
     let s = c.bucket_stats().unwrap();
@@ -172,7 +172,7 @@ fn rows(engine: &MemoryEngine, table: Table, c: &Arc<Collection>) -> Vec<Vec<u8>
 fn a_restart_closes_open_buckets() {
     let engine = Arc::new(MemoryEngine::new());
     let first: Vec<DocBuf> = (0..50)
-        .map(|i| measured(i, i64::from(i) * 1000, i % 5))
+        .map(|i| measurement(i, i64::from(i) * 1000, i % 5))
         .collect();
     insert(&series(&open(&engine)), &first);
     let store = open(&engine);
@@ -184,7 +184,7 @@ fn a_restart_closes_open_buckets() {
     assert_eq!(found.len(), 50);
     valid(&c);
     // The next insert packs them, and opens a bucket of its own.
-    insert(&c, &[measured(50, 60_000, 0)]);
+    insert(&c, &[measurement(50, 60_000, 0)]);
     assert_eq!(rows(&engine, Table::Cap, &c).len(), 1);
     assert_eq!(rows(&engine, Table::Doc, &c).len(), 5 + 1 + 1);
     assert_eq!(all(&c).len(), 51);
@@ -211,7 +211,7 @@ fn measurements_are_deleted_and_moved() {
     let store = open(&engine);
     let c = series(&store);
     let docs: Vec<DocBuf> = (0..1500)
-        .map(|i| measured(i, i64::from(i) * 2000, i % 2))
+        .map(|i| measurement(i, i64::from(i) * 2000, i % 2))
         .collect();
     insert(&c, &docs);
     let sensor = |d: Doc<'_>| {
@@ -257,7 +257,7 @@ fn measurements_are_deleted_and_moved() {
     let wanted: Vec<i64> = (0..1500).filter(|i| i % 10 != 3).collect();
     assert_eq!(found, wanted);
     // A bucket that was changed takes no further measurement.
-    insert(&c, &[measured(2000, 2000, 1)]);
+    insert(&c, &[measurement(2000, 2000, 1)]);
     valid(&c);
     assert_eq!(change(&c, |_| true, |_| Change::Delete), 1351);
     assert_eq!((c.count(), c.bucket_stats().unwrap().buckets), (0, 0));
@@ -277,7 +277,7 @@ fn measurements_without_buckets_are_read_and_changed() {
         .create_index(doc! { "v": 2i32, "key": { "m": 1i32, "t": 1i32 }, "name": "m_1_t_1" })
         .unwrap();
     let old: Vec<DocBuf> = (0..20)
-        .map(|i| measured(i, i64::from(i) * 1000, i % 2))
+        .map(|i| measurement(i, i64::from(i) * 1000, i % 2))
         .collect();
     insert(&plain, &old);
     plain
@@ -294,7 +294,7 @@ fn measurements_without_buckets_are_read_and_changed() {
     assert!(c.is_unpacked());
     assert_eq!(ids(&all(&c)), (0..20).collect::<Vec<i64>>());
     valid(&c);
-    insert(&c, &[measured(20, 5000, 0), measured(3, 6000, 1)]);
+    insert(&c, &[measurement(20, 5000, 0), measurement(3, 6000, 1)]);
     assert_eq!(c.count(), 22);
     valid(&c);
     let gone = change(
@@ -313,7 +313,7 @@ fn only_what_is_asked_for_is_decoded() {
     let c = series(&store);
     for hour in 0..24 {
         let docs: Vec<DocBuf> = (0..60)
-            .map(|i| measured(i, hour * HOUR + i64::from(i) * 60_000, i % 2))
+            .map(|i| measurement(i, hour * HOUR + i64::from(i) * 60_000, i % 2))
             .collect();
         insert(&c, &docs);
     }
@@ -364,7 +364,7 @@ fn buckets_are_shown_and_restored() {
     let store = open(&engine);
     let c = series(&store);
     let docs: Vec<DocBuf> = (0..1200)
-        .map(|i| measured(i, i64::from(i) * 1000, i % 3))
+        .map(|i| measurement(i, i64::from(i) * 1000, i % 3))
         .collect();
     insert(&c, &docs);
     let shown = |c: &Arc<Collection>| {
@@ -418,7 +418,7 @@ fn buckets_are_shown_and_restored() {
 #[test]
 fn every_commit_leaves_a_sound_collection() {
     let docs: Vec<DocBuf> = (0..1100)
-        .map(|i| measured(i, i64::from(i) * 4000, 1))
+        .map(|i| measurement(i, i64::from(i) * 4000, 1))
         .collect();
     let script = |c: &Arc<Collection>, acknowledged: &mut u64| {
         for chunk in docs.chunks(220) {
@@ -459,7 +459,7 @@ fn every_commit_leaves_a_sound_collection() {
         valid(&c);
         assert!(c.count() >= acknowledged, "{} of {acknowledged}", c.count());
         assert_eq!(all(&c).len() as u64, c.count());
-        insert(&c, &[measured(5000, 0, 1), measured(5001, HOUR, 2)]);
+        insert(&c, &[measurement(5000, 0, 1), measurement(5001, HOUR, 2)]);
         c.writer(crate::own()).pack_buckets(&|| Ok(())).unwrap();
         valid(&c);
         assert_eq!(rows(&memory, Table::Cap, &c).len(), 0);

@@ -16,7 +16,7 @@ const DOCUMENTS: i32 = 400;
 
 /// The same collection in several stores.
 fn collections(indexes: &[DocBuf]) -> Vec<Arc<Collection>> {
-    let engine = Arc::new(MemoryEngine::checked());
+    let engine = Arc::new(MemoryEngine::new_checked());
     let ns = Namespace::new("db", "c").unwrap();
     let open = || Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
     let first = open()
@@ -151,7 +151,7 @@ fn no_change_of_another_store_is_lost() {
 struct EntryReads(AtomicUsize);
 
 impl Observer for EntryReads {
-    fn before(&self, call: &Call<'_>, _: &Caps) -> Result<(), StorageError> {
+    fn before_call(&self, call: &Call<'_>, _: &Caps) -> Result<(), StorageError> {
         let (Call::Get { table, .. } | Call::MultiGet { table, .. }) = call else {
             return Ok(());
         };

@@ -74,7 +74,7 @@ impl Agent {
         Ok(AgentProcess {
             stream,
             agent: self.clone(),
-            pid: pid.ok_or_else(|| not_understood(&told))?,
+            pid: pid.ok_or_else(|| parse_refusal(&told))?,
         })
     }
 }
@@ -92,7 +92,7 @@ impl AgentProcess {
     pub(crate) fn sample(&mut self) -> Result<ProcessSample> {
         self.stream.write_all(format!("{SAMPLE}\n").as_bytes())?;
         let told = answer(&self.stream)?;
-        wire::to_sample(&told).ok_or_else(|| not_understood(&told))
+        wire::to_sample(&told).ok_or_else(|| parse_refusal(&told))
     }
 
     /// Describes process and agent.
@@ -116,7 +116,7 @@ fn answer(mut stream: &TcpStream) -> Result<String> {
     line?.ok_or_else(|| ErrorKind::UnexpectedEof.into())
 }
 
-fn not_understood(told: &str) -> Error {
+fn parse_refusal(told: &str) -> Error {
     match told.strip_prefix(REFUSED) {
         Some(reason) => Error::other(reason.to_owned()),
         None => Error::other("its answer cannot be parsed"),

@@ -49,7 +49,7 @@ pub(super) fn runs(
             "run {} of {}: {}{left}",
             number + 1,
             open.len(),
-            spec.in_words()
+            spec.describe()
         );
         let begun = Instant::now();
         match make(arguments, spec, out, &stop) {
@@ -126,7 +126,7 @@ fn watch_for_interrupts() -> Result<Arc<AtomicBool>, LabError> {
         .build()?;
     let flag = stop.clone();
     std::thread::spawn(move || {
-        runtime.block_on(crate::interrupt::interrupted());
+        runtime.block_on(crate::interrupt::wait_interrupt());
         flag.store(true, Ordering::Release);
     });
     Ok(stop)
@@ -142,7 +142,7 @@ struct Clock {
 
 impl Clock {
     fn took(&mut self, spec: &RunSpec, time: Duration) {
-        self.seen.insert(spec.in_words(), time);
+        self.seen.insert(spec.describe(), time);
         self.total += time;
         self.runs += 1;
     }
@@ -153,7 +153,7 @@ impl Clock {
         let average = self.total.checked_div(self.runs)?;
         Some(
             open.iter()
-                .map(|spec| self.seen.get(&spec.in_words()).copied().unwrap_or(average))
+                .map(|spec| self.seen.get(&spec.describe()).copied().unwrap_or(average))
                 .sum(),
         )
     }

@@ -13,7 +13,7 @@ pub(super) fn list(arguments: &ClaimsArguments, claims: &[Claim], cpus: usize) {
             print_line!("    not runnable yet: needs {needs}");
             continue;
         }
-        let needed = claim.needed(cpus);
+        let needed = claim.required_runs(cpus);
         let mut runs: Vec<String> = needed.iter().map(run_in_words).collect();
         runs.dedup();
         let systems = claim.systems();

@@ -35,7 +35,7 @@ pub(super) struct RunSpec {
 
 impl RunSpec {
     /// Describes the run for people.
-    pub(super) fn in_words(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let needed = RequiredRun {
             workload: self.workload.clone(),
             settings: self.settings.clone(),
@@ -113,7 +113,7 @@ impl RunSpec {
         };
         let words = words.get(1..).unwrap_or_default();
         let run = RunArguments::parse_words(words).map_err(one_line)?;
-        let settings = Workload::named(&run.workload)
+        let settings = Workload::load(&run.workload)
             .and_then(|workload| workload.settings(&run.preset, run.overrides()));
         settings.map_err(|error| error.to_string())
     }
@@ -158,7 +158,7 @@ impl ClaimsPlan {
                 note_line!("{}: left out, {missing}", claim.id);
                 continue;
             }
-            for needed in claim.needed(cpus) {
+            for needed in claim.required_runs(cpus) {
                 if needed.workload == lab_kit::result::REPLAY_WORKLOAD {
                     note_line!(
                         "{}: left out, it needs a recording: run quarry-lab replay, and judge \
@@ -174,7 +174,7 @@ impl ClaimsPlan {
         for spec in wanted {
             match spec.complete(arguments) {
                 Ok(settings) => out.push((spec, settings)),
-                Err(reason) => note_line!("left out: {}: {reason}", spec.in_words()),
+                Err(reason) => note_line!("left out: {}: {reason}", spec.describe()),
             }
         }
         if out.is_empty() {

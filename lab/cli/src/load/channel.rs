@@ -45,7 +45,7 @@ pub(super) struct Receiver {
 }
 
 /// Both halves of a connection, with keys derived from the fresh numbers of agent and lab.
-pub(super) fn sealed(
+pub(super) fn seal_stream(
     stream: &TcpStream,
     token: &[u8],
     agent_number: &str,
@@ -53,7 +53,7 @@ pub(super) fn sealed(
     side: Side,
 ) -> Result<(Sender, Receiver)> {
     let key = |label: &str| {
-        let bytes = wire::derived(token, agent_number, &format!("{label}{lab_number}"))?;
+        let bytes = wire::derive_key(token, agent_number, &format!("{label}{lab_number}"))?;
         let key = UnboundKey::new(&CHACHA20_POLY1305, &bytes);
         key.map(LessSafeKey::new)
             .map_err(|_| Error::other("no key can be generated"))
@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn frames_come_as_they_were_sent_and_in_both_directions() {
         let (lab, agent) = pair();
-        let (mut to_agent, mut from_agent) = sealed(&lab, TOKEN, "1", "2", Side::Lab).unwrap();
-        let (mut to_lab, mut from_lab) = sealed(&agent, TOKEN, "1", "2", Side::Agent).unwrap();
+        let (mut to_agent, mut from_agent) = seal_stream(&lab, TOKEN, "1", "2", Side::Lab).unwrap();
+        let (mut to_lab, mut from_lab) = seal_stream(&agent, TOKEN, "1", "2", Side::Agent).unwrap();
         for number in 0..3_u64 {
             to_agent.send(&number).unwrap();
             to_lab.send(&vec![number; 5]).unwrap();
@@ -205,7 +205,7 @@ mod tests {
     fn what_was_not_sealed_here_and_now_is_refused() {
         let refused = |bytes: &[u8]| {
             let (mut lab, agent) = pair();
-            let (_, mut from_lab) = sealed(&agent, TOKEN, "1", "2", Side::Agent).unwrap();
+            let (_, mut from_lab) = seal_stream(&agent, TOKEN, "1", "2", Side::Agent).unwrap();
             lab.write_all(bytes).unwrap();
             lab.shutdown(std::net::Shutdown::Write).unwrap();
             let first = from_lab.receive::<u64>(SHORT);
@@ -214,7 +214,7 @@ mod tests {
         };
         let frame = |agent: &str, lab: &str, side: Side, token: &[u8]| {
             let (one, mut other) = pair();
-            sealed(&one, token, agent, lab, side)
+            seal_stream(&one, token, agent, lab, side)
                 .unwrap()
                 .0
                 .send(&7_u64)
@@ -244,7 +244,7 @@ mod tests {
         assert!(refused(&good[..9]).contains("end of file"));
         // A message that is too large to be received is not sent either.
         let (lab, _agent) = pair();
-        let (mut sender, _) = sealed(&lab, TOKEN, "1", "2", Side::Lab).unwrap();
+        let (mut sender, _) = seal_stream(&lab, TOKEN, "1", "2", Side::Lab).unwrap();
         let error = sender.send(&"x".repeat(FRAME_MAX)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }

@@ -39,7 +39,7 @@ pub(crate) struct Clock {
 
 impl Clock {
     /// A placeholder until the agent has been asked: the lab's own clock.
-    pub(super) fn here() -> Self {
+    pub(super) fn local() -> Self {
         Self {
             here: Instant::now(),
             there: Duration::ZERO,

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::VERSION;
-use super::channel::{Receiver, Sender, Side, sealed};
+use super::channel::{Receiver, Sender, Side, seal_stream};
 use super::clock::{Clock, ClockSample};
 use super::message::{AgentMessage, Job, LabMessage, StepOrder};
 use super::server::{ALIVE_EVERY, wall_us};
@@ -62,7 +62,7 @@ pub(crate) struct Fleet {
     prepare_max: Duration,
 }
 
-fn failed(address: &str, error: &dyn std::fmt::Display) -> LabError {
+fn agent_error(address: &str, error: &dyn std::fmt::Display) -> LabError {
     LabError::Agent(format!("{address}: {error}"))
 }
 
@@ -87,13 +87,13 @@ impl Fleet {
         };
         for (number, address) in addresses.iter().enumerate() {
             let (sender, receiver) =
-                greet(address, token).map_err(|error| failed(address, &error))?;
+                greet(address, token).map_err(|error| agent_error(address, &error))?;
             let outbox = outbox.clone();
             std::thread::spawn(move || read(number, receiver, &outbox));
             out.generators.push(Generator {
                 address: address.clone(),
                 cpus: 0,
-                clock: Clock::here(),
+                clock: Clock::local(),
                 sender: Arc::new(Mutex::new(sender)),
             });
         }
@@ -135,7 +135,7 @@ impl Fleet {
             return Ok(());
         };
         let sent = lock(&generator.sender).send(what);
-        sent.map_err(|error| failed(&generator.address, &error))
+        sent.map_err(|error| agent_error(&generator.address, &error))
     }
 
     /// The next event, if one comes within the given time.
@@ -156,11 +156,11 @@ impl Fleet {
             let Some((number, event)) = self.next(left) else {
                 let seconds = self.prepare_max.as_secs();
                 let reason = format!("no answer within {seconds} s");
-                return Err(failed(&self.address(missing), &reason));
+                return Err(agent_error(&self.address(missing), &reason));
             };
             match event {
                 Event::Said(AgentMessage::Refused { reason }) | Event::Lost(reason) => {
-                    return Err(failed(&self.address(number), &reason));
+                    return Err(agent_error(&self.address(number), &reason));
                 }
                 Event::Said(said) => {
                     let found = answer(&said);
@@ -203,7 +203,9 @@ impl Fleet {
             };
             if let Some(clock) = Clock::of(&answers) {
                 let address = &generator.address;
-                clock.check().map_err(|reason| failed(address, &reason))?;
+                clock
+                    .check()
+                    .map_err(|reason| agent_error(address, &reason))?;
                 generator.clock = clock;
             }
         }
@@ -222,15 +224,15 @@ impl Fleet {
                     return Ok((own_ns, wall_us, came));
                 }
                 Ok((from, Event::Lost(reason), _)) => {
-                    return Err(failed(&self.address(from), &reason));
+                    return Err(agent_error(&self.address(from), &reason));
                 }
                 Ok((from, Event::Said(AgentMessage::Refused { reason }), _)) => {
-                    return Err(failed(&self.address(from), &reason));
+                    return Err(agent_error(&self.address(from), &reason));
                 }
                 Ok(_) => {}
                 Err(_) => {
                     let reason = "it does not report its time";
-                    return Err(failed(&self.address(number), &reason));
+                    return Err(agent_error(&self.address(number), &reason));
                 }
             }
         }
@@ -340,5 +342,5 @@ fn greet(address: &str, token: &[u8]) -> Result<(Sender, Receiver)> {
     if told != LOAD.trim_end() {
         return Err(Error::other("its answer cannot be parsed"));
     }
-    sealed(&stream, token, number, &own, Side::Lab)
+    seal_stream(&stream, token, number, &own, Side::Lab)
 }

@@ -268,7 +268,7 @@ impl Buckets {
         Self {
             counts: latency.buckets().collect(),
             max_ns: latency.max_ns(),
-            clamped: latency.clamped(),
+            clamped: latency.clamped_count(),
         }
     }
 

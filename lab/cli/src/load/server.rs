@@ -15,11 +15,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc::{Receiver as Inbox, Sender as Outbox, channel as inbox};
 
 use super::VERSION;
-use super::channel::{Receiver, Sender, Side, sealed};
+use super::channel::{Receiver, Sender, Side, seal_stream};
 use super::message::{AgentMessage, Job, LabMessage};
 use crate::counters::lock;
 use crate::errors::LabError;
-use crate::interrupt::interrupted;
+use crate::interrupt::wait_interrupt;
 use crate::wire::REFUSED;
 
 /// A lab that sends nothing for this long is gone.
@@ -117,7 +117,7 @@ impl LoadService {
         let Ok(runtime) = runtime else {
             return;
         };
-        runtime.block_on(interrupted());
+        runtime.block_on(wait_interrupt());
         let asked = Instant::now();
         while self.is_busy.load(Ordering::Acquire) && asked.elapsed() < LAST_WORDS {
             std::thread::sleep(Duration::from_millis(20));
@@ -155,7 +155,7 @@ impl LoadService {
         let _busy = BusyGuard(&self.is_busy);
         stream
             .write_all(b"load\n")
-            .and_then(|()| sealed(stream, token, number, lab_number, Side::Agent))
+            .and_then(|()| seal_stream(stream, token, number, lab_number, Side::Agent))
             .and_then(|(sender, receiver)| converse(sender, receiver, make_load))
     }
 
@@ -314,7 +314,7 @@ mod tests {
                 let mut line = [0; 5];
                 std::io::Read::read_exact(&mut &lab, &mut line).unwrap();
                 assert_eq!(&line, b"load\n", "the agent takes the run");
-                let (mut sender, _) = sealed(&lab, TOKEN, "1", "2", Side::Lab).unwrap();
+                let (mut sender, _) = seal_stream(&lab, TOKEN, "1", "2", Side::Lab).unwrap();
                 sender.send(&LabMessage::Job(Box::new(job()))).unwrap();
                 drop((sender, lab));
                 assert!(

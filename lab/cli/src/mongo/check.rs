@@ -38,7 +38,7 @@ fn view(value: RawBsonRef<'_>) -> FieldView<'_> {
     }
 }
 
-fn owned(view: FieldView<'_>) -> Value {
+fn to_value(view: FieldView<'_>) -> Value {
     match view {
         FieldView::Int(number) => Value::Long(number),
         FieldView::Double(number) => Value::Double(number),
@@ -58,14 +58,14 @@ pub(super) fn id_of(document: &RawDocument) -> Option<Key> {
     }
 }
 
-fn failed(kind: &str, reason: &str, document: &RawDocument) -> CallOutcome {
+fn failure(kind: &str, reason: &str, document: &RawDocument) -> CallOutcome {
     const SHOWN: usize = 300;
     let mut text = format!("{reason}: {document:?}");
     if let Some((end, _)) = text.char_indices().nth(SHOWN) {
         text.truncate(end);
         text.push_str("...");
     }
-    CallOutcome::failed(kind, text)
+    CallOutcome::failure(kind, text)
 }
 
 /// Checks a whole document.
@@ -74,11 +74,11 @@ pub(super) fn whole(
     document: &RawDocument,
     allowed: &[(&'static str, Vec<u64>)],
 ) -> Result<(), CallOutcome> {
-    let wrong = |reason: String| failed(WRONG_CONTENTS, &reason, document);
+    let wrong = |reason: String| failure(WRONG_CONTENTS, &reason, document);
     let mut fields = Vec::with_capacity(12);
     for element in document {
         let (name, value) = element.map_err(|error| {
-            CallOutcome::failed("damaged document", format!("not valid BSON: {error}"))
+            CallOutcome::failure("damaged document", format!("not valid BSON: {error}"))
         })?;
         fields.push((name.as_str(), view(value)));
     }
@@ -107,7 +107,7 @@ impl ExpectedReply {
             return match self {
                 Self::Ids(_) | Self::InOrder(_) => {
                     let reason = "it has no _id that the lab generated";
-                    Err(failed("wrong document", reason, document))
+                    Err(failure("wrong document", reason, document))
                 }
                 Self::Rows | Self::Entries { .. } => Ok(()),
             };
@@ -118,11 +118,11 @@ impl ExpectedReply {
                     return Ok(());
                 }
                 let reason = "it was not requested, or was returned twice";
-                Err(failed("wrong document", reason, document))
+                Err(failure("wrong document", reason, document))
             }
             Self::InOrder(order) => order
                 .take(id)
-                .map_err(|reason| failed(WRONG_ORDER, &reason, document)),
+                .map_err(|reason| failure(WRONG_ORDER, &reason, document)),
             Self::Rows | Self::Entries { .. } => Ok(()),
         }
     }
@@ -138,7 +138,7 @@ fn entry(
     for key in keys {
         let Ok(Some(value)) = document.get(key) else {
             let reason = format!("its field '{key}' is missing");
-            return Err(failed(WRONG_CONTENTS, &reason, document));
+            return Err(failure(WRONG_CONTENTS, &reason, document));
         };
         found.push(view(value));
     }
@@ -148,9 +148,9 @@ fn entry(
         == std::cmp::Ordering::Greater
     {
         let reason = "an entry is out of order";
-        return Err(failed(WRONG_ORDER, reason, document));
+        return Err(failure(WRONG_ORDER, reason, document));
     }
-    *last = found.into_iter().map(owned).collect();
+    *last = found.into_iter().map(to_value).collect();
     Ok(())
 }
 

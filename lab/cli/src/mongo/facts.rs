@@ -181,7 +181,7 @@ fn is_flushed(asked: Option<&WriteConcern>, defaults: &Document, product: &str) 
     }
 }
 
-fn in_words(concern: &WriteConcern) -> String {
+fn describe_concern(concern: &WriteConcern) -> String {
     let w = concern.w.as_ref().map_or_else(
         || "default".to_owned(),
         |w| match w {

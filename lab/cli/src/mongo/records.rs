@@ -85,10 +85,10 @@ fn filter(query: &Query<'_>) -> Document {
 
 /// Classifies an error. An error reply is a refusal or a request to repeat the transaction; without
 /// a reply the call is lost.
-fn judged(error: Error) -> RecordsError {
+fn classify_error(error: Error) -> RecordsError {
     let message = one_line(&error);
     if error.contains_label(OVERLOADED_LABEL) {
-        return RecordsError::failed(OVERLOADED, message);
+        return RecordsError::failure(OVERLOADED, message);
     }
     let kind = match error.kind.as_ref() {
         ErrorKind::Command(inner) => format!("{} {}", inner.code, inner.code_name),
@@ -183,18 +183,18 @@ impl Records for MongoSession {
         match mode {
             Mode::Snapshot => {
                 let session = client.start_session().snapshot(true).await;
-                self.transaction.snapshot = Some(session.map_err(judged)?);
+                self.transaction.snapshot = Some(session.map_err(classify_error)?);
             }
             Mode::Write => {
                 let mut session = match self.transaction.session.take() {
                     Some(session) => session,
-                    None => client.start_session().await.map_err(judged)?,
+                    None => client.start_session().await.map_err(classify_error)?,
                 };
                 let started = match self.statements.write_concern.clone() {
                     Some(concern) => session.start_transaction().write_concern(concern).await,
                     None => session.start_transaction().await,
                 };
-                started.map_err(judged)?;
+                started.map_err(classify_error)?;
                 self.transaction.session = Some(session);
             }
         }
@@ -209,7 +209,7 @@ impl Records for MongoSession {
             (Some(Mode::Write), Some(session)) => loop {
                 match session.commit_transaction().await {
                     Err(error) if is_worth_another_commit(&error) => {}
-                    ended => break ended.map_err(judged),
+                    ended => break ended.map_err(classify_error),
                 }
             },
             _ => Ok(()),
@@ -250,7 +250,7 @@ impl Records for MongoSession {
         let mut show = |raw: &mongodb::bson::RawDocument| -> Outcome<()> {
             let found = Document::try_from(raw);
             let found = found
-                .map_err(|error| RecordsError::failed("damaged document", error.to_string()))?;
+                .map_err(|error| RecordsError::failure("damaged document", error.to_string()))?;
             see(record(table.columns, |name| {
                 found.get(field_name(table, name))
             }));
@@ -258,14 +258,14 @@ impl Records for MongoSession {
         };
         match self.in_session() {
             Some(session) => {
-                let mut cursor = find.session(&mut *session).await.map_err(judged)?;
-                while cursor.advance(session).await.map_err(judged)? {
+                let mut cursor = find.session(&mut *session).await.map_err(classify_error)?;
+                while cursor.advance(session).await.map_err(classify_error)? {
                     show(cursor.current())?;
                 }
             }
             None => {
-                let mut cursor = find.await.map_err(judged)?;
-                while cursor.advance().await.map_err(judged)? {
+                let mut cursor = find.await.map_err(classify_error)?;
+                while cursor.advance().await.map_err(classify_error)? {
                     show(cursor.current())?;
                 }
             }
@@ -284,7 +284,7 @@ impl Records for MongoSession {
             Some(session) => insert.session(session).await,
             None => insert.await,
         };
-        inserted.map(drop).map_err(judged)
+        inserted.map(drop).map_err(classify_error)
     }
 
     async fn update(
@@ -311,7 +311,9 @@ impl Records for MongoSession {
             Some(session) => update.session(session).await,
             None => update.await,
         };
-        updated.map(|reply| reply.matched_count).map_err(judged)
+        updated
+            .map(|reply| reply.matched_count)
+            .map_err(classify_error)
     }
 
     async fn delete(&mut self, table: &'static RecordTable, key: Equals<'_>) -> Outcome<u64> {
@@ -321,7 +323,9 @@ impl Records for MongoSession {
             Some(session) => delete.session(session).await,
             None => delete.await,
         };
-        deleted.map(|reply| reply.deleted_count).map_err(judged)
+        deleted
+            .map(|reply| reply.deleted_count)
+            .map_err(classify_error)
     }
 
     async fn count_and_sum(
@@ -339,7 +343,10 @@ impl Records for MongoSession {
             doc! { "$match": document(table, equals) },
             doc! { "$group": group },
         ];
-        let found = self.aggregated(table, stages).await.map_err(judged)?;
+        let found = self
+            .aggregated(table, stages)
+            .await
+            .map_err(classify_error)?;
         let number = |name: &str| match found.as_ref().and_then(|found| found.get(name)) {
             Some(Bson::Int64(number)) => *number,
             Some(Bson::Int32(number)) => i64::from(*number),

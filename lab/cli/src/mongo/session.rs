@@ -189,7 +189,7 @@ impl MongoSession {
             MongoCall::Nothing | MongoCall::Program(_) => (None, encoded),
         };
         let Some((table, contents)) = table else {
-            return Ok(CallOutcome::failed(
+            return Ok(CallOutcome::failure(
                 "no such table",
                 "the workload names a table that does not exist".to_owned(),
             ));
@@ -201,7 +201,7 @@ impl MongoSession {
                     .insert_many(documents)
                     .await
                     .map_err(|error| (error, size))?;
-                Ok(CallOutcome::done(size, size))
+                Ok(CallOutcome::success(size, size))
             }
             MongoCall::FindOne(_, id, allowed) => {
                 find_one(table, contents, id, &allowed).await.map_err(one)
@@ -219,7 +219,7 @@ impl MongoSession {
                     }
                     rows += 1;
                 }
-                Ok(CallOutcome::done(1, rows))
+                Ok(CallOutcome::success(1, rows))
             }
             MongoCall::Update(_, filter, update, kind) => {
                 update_one(table, filter, update, kind).await.map_err(one)
@@ -233,17 +233,20 @@ impl MongoSession {
                     .upsert(true)
                     .await
                     .map_err(one)?;
-                Ok(CallOutcome::done(
+                Ok(CallOutcome::success(
                     1,
                     reply.matched_count + u64::from(reply.upserted_id.is_some()),
                 ))
             }
             MongoCall::Delete(_, filter) => {
                 let reply = table.delete_many(filter).await.map_err(one)?;
-                Ok(CallOutcome::done(reply.deleted_count, reply.deleted_count))
+                Ok(CallOutcome::success(
+                    reply.deleted_count,
+                    reply.deleted_count,
+                ))
             }
             MongoCall::Statement(_) | MongoCall::Program(_) | MongoCall::Nothing => {
-                Ok(CallOutcome::done(0, 0))
+                Ok(CallOutcome::success(0, 0))
             }
         }
     }
@@ -256,7 +259,7 @@ async fn find_one(
     allowed: &[(&'static str, Vec<u64>)],
 ) -> Result<CallOutcome, Error> {
     let Some(found) = table.find_one(doc! { "_id": id.clone() }).await? else {
-        return Ok(CallOutcome::done(1, 0));
+        return Ok(CallOutcome::success(1, 0));
     };
     let stored = found
         .get("_id")
@@ -264,13 +267,13 @@ async fn find_one(
         .flatten()
         .and_then(|id| Bson::try_from(id).ok());
     if stored.as_ref() != Some(&id) {
-        return Ok(CallOutcome::failed(
+        return Ok(CallOutcome::failure(
             "wrong document",
             format!("asked for _id {id}, got {found:?}"),
         ));
     }
     let looked = check::whole(contents, &found, allowed);
-    Ok(looked.map_or_else(|wrong| wrong, |()| CallOutcome::done(1, 1)))
+    Ok(looked.map_or_else(|wrong| wrong, |()| CallOutcome::success(1, 1)))
 }
 
 async fn update_one(
@@ -283,12 +286,12 @@ async fn update_one(
     let reply = table.update_one(filter, update).upsert(upsert).await?;
     let may_be_same = kind == UpdateKind::MayBeSame;
     if reply.matched_count > 1 || reply.modified_count != reply.matched_count && !may_be_same {
-        return Ok(CallOutcome::failed(
+        return Ok(CallOutcome::failure(
             "wrong update count",
             format!("{reply:?}, expected one matched and modified"),
         ));
     }
-    Ok(CallOutcome::done(
+    Ok(CallOutcome::success(
         1,
         reply.matched_count + u64::from(reply.upserted_id.is_some()),
     ))
@@ -299,10 +302,10 @@ async fn find_and_replace(
     filter: Document,
 ) -> Result<CallOutcome, Error> {
     let Some(found) = table.find_one(filter.clone()).await? else {
-        return Ok(CallOutcome::done(1, 0));
+        return Ok(CallOutcome::success(1, 0));
     };
     let damaged =
-        |error: &dyn std::fmt::Display| CallOutcome::failed("damaged document", error.to_string());
+        |error: &dyn std::fmt::Display| CallOutcome::failure("damaged document", error.to_string());
     let mut found: Document = match (&found).try_into() {
         Ok(found) => found,
         Err(error) => return Ok(damaged(&error)),
@@ -314,7 +317,7 @@ async fn find_and_replace(
         Err(error) => return Ok(damaged(&error)),
     };
     let reply = table.replace_one(filter, row).await?;
-    Ok(CallOutcome::done(1, reply.matched_count))
+    Ok(CallOutcome::success(1, reply.matched_count))
 }
 
 fn limited(options: &mut FindOptions, limit: u32) {
@@ -415,7 +418,7 @@ impl Session for MongoSession {
 fn judge(error: &Error, size: u64) -> CallOutcome {
     let message = one_line(error);
     if error.contains_label(OVERLOADED_LABEL) {
-        return CallOutcome::failed(OVERLOADED, message);
+        return CallOutcome::failure(OVERLOADED, message);
     }
     match error.kind.as_ref() {
         ErrorKind::Command(inner) => CallOutcome::Failed {

@@ -127,17 +127,17 @@ impl Statements {
     ) -> Result<CallOutcome, (Error, u64)> {
         let one = |error| (error, 1);
         let Some(own) = tables.get(statement.table) else {
-            return Ok(CallOutcome::done(0, 0));
+            return Ok(CallOutcome::success(0, 0));
         };
         match statement.command {
             EncodedCommand::One(part) => {
                 let rows = self.part(part, own, None).await.map_err(one)?;
-                Ok(CallOutcome::done(1, rows))
+                Ok(CallOutcome::success(1, rows))
             }
             EncodedCommand::Transaction(parts) => self.transaction(&parts, own).await.map_err(one),
             EncodedCommand::Connect => {
                 self.connect().await.map_err(one)?;
-                Ok(CallOutcome::done(1, 0))
+                Ok(CallOutcome::success(1, 0))
             }
         }
     }
@@ -221,10 +221,10 @@ impl Statements {
             match self.attempt(parts, own, &mut session).await {
                 Ok(None) => {
                     session.abort_transaction().await?;
-                    return Ok(CallOutcome::done(0, 0));
+                    return Ok(CallOutcome::success(0, 0));
                 }
                 Ok(Some(rows)) => match commit(&mut session).await {
-                    Ok(()) => return Ok(CallOutcome::done(1, rows)),
+                    Ok(()) => return Ok(CallOutcome::success(1, rows)),
                     Err(error) if error.contains_label(TRANSIENT_TRANSACTION_ERROR) => {}
                     Err(error) => return Err(error),
                 },

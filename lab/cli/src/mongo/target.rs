@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lab_kit::idle::until_idle;
+use lab_kit::idle::wait_idle;
 use lab_kit::nearest::{Recall, Similarity};
 use lab_kit::result::Sizes;
 use lab_kit::row::contents::Contents;
@@ -205,7 +205,7 @@ impl MongoTarget {
     }
 
     /// Turns an error reply into a refusal, and a missing reply into an unreachable target.
-    fn refused(&self, what: String, error: &Error) -> TargetError {
+    fn target_error(&self, what: String, error: &Error) -> TargetError {
         let reason = one_line(error);
         match error.kind.as_ref() {
             ErrorKind::Command(_) | ErrorKind::Write(_) => TargetError::Refused { what, reason },
@@ -261,7 +261,7 @@ impl Target for MongoTarget {
         let asked = self.database.run_command(doc! { "ping": 1 }).await;
         asked
             .map(|_| ())
-            .map_err(|error| self.refused("ping".to_owned(), &error))
+            .map_err(|error| self.target_error("ping".to_owned(), &error))
     }
 
     fn attach(&self, indexes: &[Index]) {
@@ -277,7 +277,7 @@ impl Target for MongoTarget {
             .unwrap_or_default();
         for name in there.iter().filter(|name| name.starts_with(EXTRA_TABLE)) {
             let dropped = self.database.collection::<Document>(name).drop().await;
-            dropped.map_err(|error| self.refused(format!("to drop {name}"), &error))?;
+            dropped.map_err(|error| self.target_error(format!("to drop {name}"), &error))?;
         }
         for table in &self.tables {
             let name = &table.name;
@@ -293,7 +293,7 @@ impl Target for MongoTarget {
             collection
                 .drop()
                 .await
-                .map_err(|error| self.refused(format!("to drop {name}"), &error))?;
+                .map_err(|error| self.target_error(format!("to drop {name}"), &error))?;
             let database = self.database_of(name);
             let create = database.create_collection(name);
             let create = match table.capped_bytes {
@@ -302,11 +302,11 @@ impl Target for MongoTarget {
             };
             create
                 .await
-                .map_err(|error| self.refused(format!("to create {name}"), &error))?;
+                .map_err(|error| self.target_error(format!("to create {name}"), &error))?;
             if let DocumentKind::Records(records) = table.kind {
                 for index in super::records::indexes(records) {
                     let made = collection.create_index(index).await;
-                    made.map_err(|error| self.refused(format!("an index of {name}"), &error))?;
+                    made.map_err(|error| self.target_error(format!("an index of {name}"), &error))?;
                 }
             }
         }
@@ -320,7 +320,7 @@ impl Target for MongoTarget {
                 self.collection(name, false)
                     .create_index(index_model(index))
                     .await
-                    .map_err(|error| self.refused(format!("index {}", index.name), &error))?;
+                    .map_err(|error| self.target_error(format!("index {}", index.name), &error))?;
             }
         }
         Ok(())
@@ -330,7 +330,7 @@ impl Target for MongoTarget {
         // Only the lab uses such names, so collections of earlier runs may be dropped.
         let name = format!("{EXTRA_TABLE}{number}");
         let table = self.database.collection::<Document>(&name);
-        let refused = |error: Error| self.refused(format!("table {name}"), &error);
+        let refused = |error: Error| self.target_error(format!("table {name}"), &error);
         table.drop().await.map_err(refused)?;
         table
             .create_index(IndexModel::builder().keys(doc! { "n": 1 }).build())
@@ -387,7 +387,8 @@ impl Target for MongoTarget {
             None => self.database.clone(),
         };
         let done = database.run_command(command).await;
-        done.map(drop).map_err(|error| self.refused(what, &error))
+        done.map(drop)
+            .map_err(|error| self.target_error(what, &error))
     }
 
     async fn evaluate(
@@ -451,7 +452,7 @@ impl Target for MongoTarget {
             return Ok(Vec::new());
         };
         let opened = changes::open(&self.fresh, self.database.name(), name, count).await;
-        opened.map_err(|error| self.refused("a change stream".to_owned(), &error))
+        opened.map_err(|error| self.target_error("a change stream".to_owned(), &error))
     }
 
     async fn oldest(&self, field: String) -> Result<(Option<i64>, u64), String> {
@@ -497,7 +498,7 @@ impl Target for MongoTarget {
             .await;
         deleted
             .map(|_| ())
-            .map_err(|error| self.refused(format!("to delete from {}", table.name), &error))
+            .map_err(|error| self.target_error(format!("to delete from {}", table.name), &error))
     }
 
     async fn sizes(&self) -> Sizes {
@@ -538,7 +539,7 @@ impl Target for MongoTarget {
             |_| "fsync done".to_owned(),
         );
         let watched = gather(&self.connection(None)).await.pid;
-        let waiting = tokio::task::spawn_blocking(move || until_idle(watched, timeout));
+        let waiting = tokio::task::spawn_blocking(move || wait_idle(watched, timeout));
         let (is_idle, waited) = waiting.await.unwrap_or_default();
         SettleResult {
             is_idle,
@@ -559,7 +560,7 @@ impl Target for MongoTarget {
             self.collection(name, false)
                 .drop()
                 .await
-                .map_err(|error| self.refused(format!("to drop {name}"), &error))?;
+                .map_err(|error| self.target_error(format!("to drop {name}"), &error))?;
         }
         Ok(())
     }

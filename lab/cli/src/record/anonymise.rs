@@ -140,7 +140,7 @@ impl Anonymiser {
             let inside = if is_first {
                 TextMeaning::Kept
             } else {
-                within(meaning, name, depth)
+                nested_meaning(meaning, name, depth)
             };
             let is_shape = name == "type";
             is_first = false;
@@ -237,7 +237,7 @@ impl Anonymiser {
 }
 
 /// The meaning of texts below the field `name`.
-fn within(meaning: TextMeaning, name: &str, depth: u32) -> TextMeaning {
+fn nested_meaning(meaning: TextMeaning, name: &str, depth: u32) -> TextMeaning {
     let is_one_of = |names: &[&str]| names.contains(&name);
     match meaning {
         _ if is_one_of(&OPTIONS) => TextMeaning::Kept,
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use mongodb::bson::{Binary, Bson, Document, Regex, doc, oid::ObjectId, spec::BinarySubtype};
 
-    fn applied(anonymiser: &Anonymiser, command: &Document) -> Document {
+    fn apply_to(anonymiser: &Anonymiser, command: &Document) -> Document {
         let mut bytes = command.to_vec().unwrap();
         anonymiser.apply(&mut bytes).unwrap();
         Document::from_reader(bytes.as_slice()).unwrap()
@@ -281,7 +281,7 @@ mod tests {
             ],
         };
         let anonymiser = Anonymiser::new();
-        let out = applied(&anonymiser, &command);
+        let out = apply_to(&anonymiser, &command);
         let text = format!("{out:?}");
         assert!(!text.contains("Jean") && !text.contains("card"), "{text}");
         assert_eq!(
@@ -316,9 +316,9 @@ mod tests {
             second.get_document("at").unwrap().get_str("type").unwrap(),
             "Point"
         );
-        assert_eq!(applied(&anonymiser, &command), out);
+        assert_eq!(apply_to(&anonymiser, &command), out);
         assert_ne!(
-            applied(&Anonymiser::new(), &command),
+            apply_to(&Anonymiser::new(), &command),
             out,
             "another key, other values"
         );
@@ -332,7 +332,7 @@ mod tests {
             { "$lookup": { "from": "b", "localField": "x", "foreignField": "y", "as": "z" } },
             { "$group": { "_id": "$city", "n": { "$sum": 1 } } },
         ] };
-        let text = format!("{:?}", applied(&Anonymiser::new(), &pipeline));
+        let text = format!("{:?}", apply_to(&Anonymiser::new(), &pipeline));
         for kept in ["\"b\"", "\"x\"", "\"y\"", "\"z\"", "$city", "$sum"] {
             assert!(text.contains(kept), "{kept}: {text}");
         }
@@ -342,7 +342,7 @@ mod tests {
         let update = doc! { "update": "c", "$db": "d",
         "updates": [{ "q": { "a": { "$type": "string" } },
             "u": { "$set": { "b": "secret" } } }] };
-        let text = format!("{:?}", applied(&Anonymiser::new(), &update));
+        let text = format!("{:?}", apply_to(&Anonymiser::new(), &update));
         assert!(
             text.contains("\"string\"")
                 && text.contains("$set")

@@ -201,7 +201,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// A full block cannot be written.
-    pub(crate) fn closed(&mut self, connection: i64) -> io::Result<()> {
+    pub(crate) fn write_close(&mut self, connection: i64) -> io::Result<()> {
         self.push(&CloseRecord { closed: connection })
     }
 
@@ -458,7 +458,7 @@ pub(crate) mod tests {
                 })
                 .unwrap();
         }
-        writer.closed(1).unwrap();
+        writer.write_close(1).unwrap();
         writer
             .finish(&EndRecord {
                 ops: 2_000,

@@ -27,7 +27,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::errors::LabError;
-use crate::interrupt::interrupted;
+use crate::interrupt::wait_interrupt;
 use anonymise::Anonymiser;
 use file::{Header, RecordingError, VERSION, Writer};
 use frames::{FrameTap, Side, StreamPart};
@@ -223,7 +223,7 @@ impl Proxy {
     /// clients have disconnected.
     async fn serve(self: &Arc<Self>, listener: TcpListener, time: Option<Duration>) {
         let mut clients = tokio::task::JoinSet::new();
-        let end = interrupted();
+        let end = wait_interrupt();
         tokio::pin!(end);
         let over = tokio::time::sleep(time.unwrap_or(Duration::from_secs(86_400 * 365 * 10)));
         tokio::pin!(over);
@@ -266,7 +266,7 @@ impl Proxy {
             self.pump(number, Side::Client, from_client, to_server),
             self.pump(number, Side::Server, from_server, to_client),
         );
-        self.recorder.closed(number);
+        self.recorder.report_closed(number);
     }
 
     /// Forwards one direction of a connection until it ends.
@@ -291,7 +291,7 @@ impl Proxy {
                 StreamPart::Message(begun, message) => {
                     self.recorder.message(number, side, begun, now, message)
                 }
-                StreamPart::Lost => self.recorder.lost(number),
+                StreamPart::Lost => self.recorder.report_lost(number),
             });
             self.recorder.holds(counted, tap.incomplete_bytes());
             counted = tap.incomplete_bytes();

@@ -163,12 +163,12 @@ impl RecorderHandle {
     }
 
     /// Reports a stream that does not consist of messages.
-    pub(crate) fn lost(&self, connection: u64) {
+    pub(crate) fn report_lost(&self, connection: u64) {
         let _ = self.events.send(Event::Lost(connection));
     }
 
     /// Reports that a connection has ended.
-    pub(crate) fn closed(&self, connection: u64) {
+    pub(crate) fn report_closed(&self, connection: u64) {
         let _ = self.events.send(Event::Closed(connection));
     }
 
@@ -325,7 +325,7 @@ impl<W: std::io::Write> RecorderThread<W> {
         let connection = i64::try_from(connection).unwrap_or(i64::MAX);
         self.writer
             .as_mut()
-            .map_or(Ok(()), |writer| writer.closed(connection))
+            .map_or(Ok(()), |writer| writer.write_close(connection))
     }
 
     fn finish(mut self, reason: String) -> Summary {
@@ -414,7 +414,7 @@ mod tests {
         );
         say(1, Side::Server, message(53, 2, &doc! { "ok": 1 }));
         say(3, Side::Client, vec![1, 2, 3]);
-        recorder.closed(1);
+        recorder.report_closed(1);
         recorder.stop("");
         let summary = summary.recv().unwrap();
         assert_eq!(

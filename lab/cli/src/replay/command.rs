@@ -91,7 +91,7 @@ pub(crate) fn prepare(
     };
     let (mut out, mut piece, mut size) = (Vec::new(), RawArrayBuf::new(), 0);
     for statement in statements {
-        let statement = statement.map_err(|error| broken(&error))?;
+        let statement = statement.map_err(|error| read_error(&error))?;
         let length = statement
             .as_document()
             .map_or(0, |document| document.as_bytes().len());
@@ -129,7 +129,7 @@ pub(crate) fn is_ordered(recorded: &RawDocument) -> bool {
     recorded.get_bool("ordered").unwrap_or(true)
 }
 
-fn broken(error: &dyn std::fmt::Display) -> String {
+fn read_error(error: &dyn std::fmt::Display) -> String {
     format!("cannot be read: {error}")
 }
 
@@ -141,12 +141,12 @@ fn without_session(
 ) -> Result<RawDocumentBuf, String> {
     let mut out = RawDocumentBuf::new();
     for element in recorded.iter_elements() {
-        let element = element.map_err(|error| broken(&error))?;
+        let element = element.map_err(|error| read_error(&error))?;
         let (key, name) = (element.key(), element.key().as_str());
         if OF_SESSION.contains(&name) || name.starts_with('$') {
             continue;
         }
-        let value = element.value().map_err(|error| broken(&error))?;
+        let value = element.value().map_err(|error| read_error(&error))?;
         match (name, value, cursor) {
             (_, RawBsonRef::Array(_), _) if only.is_some_and(|(only, _)| only == name) => {
                 out.append(
@@ -162,7 +162,7 @@ fn without_session(
             }
             ("readConcern", RawBsonRef::Document(concern), _) => {
                 let without = remove_fields(concern, &["afterClusterTime", "atClusterTime"])
-                    .map_err(|error| broken(&error))?;
+                    .map_err(|error| read_error(&error))?;
                 if !without.is_empty() {
                     out.append(key, without);
                 }

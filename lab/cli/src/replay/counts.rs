@@ -75,7 +75,7 @@ impl ReplayCounts {
     }
 
     /// Counts an operation that was answered.
-    pub(crate) fn answered(
+    pub(crate) fn record_answer(
         &mut self,
         kind: &'static str,
         latency: Duration,
@@ -97,7 +97,7 @@ impl ReplayCounts {
     }
 
     /// Counts an error that was not recorded, or a missing answer.
-    pub(crate) fn failed(&mut self, kind: &'static str, error: &str) {
+    pub(crate) fn record_error(&mut self, kind: &'static str, error: &str) {
         self.kinds.entry(kind).or_default().errors += 1;
         count(&mut self.errors, error);
     }
@@ -108,7 +108,7 @@ impl ReplayCounts {
     }
 
     /// Counts an operation that was sent but has no recorded answer to compare with.
-    pub(crate) fn not_compared(&mut self, because: &str) {
+    pub(crate) fn count_uncompared(&mut self, because: &str) {
         count(&mut self.not_compared, because);
     }
 

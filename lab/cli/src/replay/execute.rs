@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use super::arguments::{ReplayArguments, ReplayMode};
 use super::counts::ReplayCounts;
-use super::outcome::{about, checks, conclude, of_recording, settings, step, warning};
+use super::outcome::{checks, conclude, describe_pace, of_recording, settings, step, warning};
 use super::scheduler::Scheduler;
 use super::sender::ReplaySender;
 use super::summary::{RecordingSummary, summary};
@@ -27,7 +27,7 @@ use crate::address::DRIVER_MONGO;
 use crate::clients::{Control, GRACE};
 use crate::counters::{RoleCounters, lock};
 use crate::errors::LabError;
-use crate::interrupt::interrupted;
+use crate::interrupt::wait_interrupt;
 use crate::mongo::MongoTarget;
 use crate::output::write_page;
 use crate::progress::{Goal, Progress};
@@ -271,7 +271,7 @@ fn run_facts(
         id,
         workload: REPLAY_WORKLOAD.to_owned(),
         title: "Replay of recorded traffic".to_owned(),
-        about: about(arguments, &summary.facts),
+        about: describe_pace(arguments, &summary.facts),
         source: "The study (Flashback, 2015) replayed production traffic that is not public: its \
             results do not stand beside these."
             .to_owned(),
@@ -289,7 +289,7 @@ fn run_facts(
 async fn play(arguments: &ReplayArguments, sender: &Arc<ReplaySender>) -> Result<(), LabError> {
     let scheduled = Scheduler::new(arguments, sender.clone()).schedule();
     tokio::pin!(scheduled);
-    let interrupt = interrupted();
+    let interrupt = wait_interrupt();
     tokio::pin!(interrupt);
     let mut tasks: JoinSet<()> = loop {
         tokio::select! {

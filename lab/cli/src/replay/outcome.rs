@@ -80,7 +80,7 @@ pub(super) fn settings(
     serde_json::from_value(given).map_err(|error| LabError::Replay(format!("settings: {error}")))
 }
 
-pub(super) fn about(arguments: &ReplayArguments, facts: &RecordingFacts) -> String {
+pub(super) fn describe_pace(arguments: &ReplayArguments, facts: &RecordingFacts) -> String {
     let pace = match arguments.style {
         ReplayMode::Real if arguments.speed == 1.0 => "at the recorded times".to_owned(),
         ReplayMode::Real => format!("at {} times the recorded pace", arguments.speed),

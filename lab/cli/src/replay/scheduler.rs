@@ -129,7 +129,7 @@ impl<'a> Scheduler<'a> {
                 return;
             }
         };
-        let due = self.due(&command_record);
+        let due = self.due_time(&command_record);
         if let Some(due) = due {
             self.last_due = due;
             while !self.is_over() && self.sender.begun.elapsed() + LEAD < due {
@@ -172,7 +172,7 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    fn due(&mut self, command_record: &CommandRecord) -> Option<Duration> {
+    fn due_time(&mut self, command_record: &CommandRecord) -> Option<Duration> {
         if self.arguments.style == ReplayMode::Stress {
             return None;
         }

@@ -247,7 +247,7 @@ impl ReplaySender {
                 let is_new = match recorded {
                     Some(recorded) => counts.compare(&op_id, recorded, &facts),
                     None => {
-                        counts.not_compared(if op.is_first_pass {
+                        counts.count_uncompared(if op.is_first_pass {
                             "no reply was recorded"
                         } else {
                             "a repetition of the recording"
@@ -258,14 +258,14 @@ impl ReplaySender {
                 if is_new {
                     let error =
                         error.unwrap_or_else(|| format!("write error {}", facts.code.unwrap_or(0)));
-                    counts.failed(kind, &error);
+                    counts.record_error(kind, &error);
                     drop(counts);
                     self.window(command_record.connection, |window| window.errors += 1);
                 }
                 facts
             }
             TargetReply::Lost(message) => {
-                self.lost(kind, &message);
+                self.record_lost(kind, &message);
                 self.window(command_record.connection, |window| window.errors += 1);
                 ReplyFacts {
                     code: Some(0),
@@ -295,14 +295,14 @@ impl ReplaySender {
             .map(|reply| Duration::from_nanos(u64::try_from(reply.took_ns).unwrap_or(0)));
         {
             let mut counts = lock(&self.counts);
-            counts.answered(op.kind, latency, service, returned, took);
+            counts.record_answer(op.kind, latency, service, returned, took);
             counts.behind = counts.behind.max(behind);
         }
         self.window(op.command_record.connection, |window| {
             window.ops += 1;
             window.rows += returned;
             window.latency.record(latency);
-            window.completed(Instant::now());
+            window.record_completion(Instant::now());
         });
         if let Some((file, from)) = &self.slow
             && latency >= *from
@@ -331,9 +331,9 @@ impl ReplaySender {
         }
     }
 
-    fn lost(&self, kind: &'static str, message: &str) {
+    fn record_lost(&self, kind: &'static str, message: &str) {
         let mut counts = lock(&self.counts);
-        counts.failed(kind, "no answer");
+        counts.record_error(kind, "no answer");
         counts.lost_in_a_row += 1;
         if counts.lost_in_a_row >= LOST_IN_A_ROW_MAX {
             self.control.stop(&format!(

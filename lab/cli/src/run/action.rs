@@ -14,7 +14,7 @@ use metrics::{Interval, LatencyHistogram};
 use super::context::Run;
 use super::state::StepEnd;
 use crate::errors::LabError;
-use crate::interrupt::interrupted;
+use crate::interrupt::wait_interrupt;
 use crate::sampler::{INTERVAL, Instruments};
 
 impl<T: Target> Run<'_, T> {
@@ -48,7 +48,7 @@ impl<T: Target> Run<'_, T> {
         );
         let acted = tokio::select! {
             acted = act => acted,
-            () = interrupted() => Err("interrupted".to_owned()),
+            () = wait_interrupt() => Err("interrupted".to_owned()),
         };
         interval.length = begun.elapsed();
         let (remark, mut stopped_because) = match acted {
@@ -163,7 +163,7 @@ impl<T: Target> Run<'_, T> {
                     .prepare()
                     .await
                     .map_err(|error| error.to_string())?;
-                self.dataset.emptied();
+                self.dataset.record_emptied();
                 (1, String::new())
             }
             _ => {

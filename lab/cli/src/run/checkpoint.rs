@@ -181,7 +181,7 @@ impl<T: Target> Run<'_, T> {
             begun,
             ..
         } = resumed.checkpoint;
-        let planned = self.planned();
+        let planned = self.planned_steps();
         let step = planned
             .iter()
             .find(|step| Some(&step.name) == begun.as_ref());

@@ -81,7 +81,7 @@ impl<T: Target> Run<'_, T> {
     }
 
     /// The steps in order; a step that would create no indexes is left out.
-    pub(crate) fn planned(&self) -> Vec<Step> {
+    pub(crate) fn planned_steps(&self) -> Vec<Step> {
         let mut out = self.workload.steps(self.settings.rounds);
         out.retain(|step| {
             step.work.operation != Operation::CreateIndexes || self.settings.indexes > 0

@@ -25,7 +25,7 @@ use super::watchers::WatcherResults;
 use crate::clients::Control;
 use crate::counters::lock;
 use crate::errors::LabError;
-use crate::interrupt::interrupted;
+use crate::interrupt::wait_interrupt;
 use crate::load::StepOrder;
 use crate::progress::Progress;
 use crate::sampler::Instruments;
@@ -133,7 +133,7 @@ impl<T: Target> Run<'_, T> {
 
 /// Waits until all generators have ended; an interrupt stops them.
 async fn wait_for<T>(gatherer: &JoinHandle<T>, control: &Control) {
-    let interrupt = interrupted();
+    let interrupt = wait_interrupt();
     tokio::pin!(interrupt);
     while !gatherer.is_finished() {
         tokio::select! {

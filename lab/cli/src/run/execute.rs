@@ -13,7 +13,7 @@ use lab_kit::result::{
 };
 use lab_kit::share::Share;
 use lab_kit::target::{Table, Target, TargetError, TargetInfo};
-use lab_kit::usage::{settled, space};
+use lab_kit::usage::{divide_settle_writes, space};
 use lab_kit::warnings::{of_environment, of_step};
 use lab_kit::work::{Dataset, Quota};
 use lab_kit::workload::{
@@ -352,7 +352,7 @@ impl<T: Target> Run<'_, T> {
             run: self.run_facts(about, &stopped_because),
             target: facts,
             settings: self.settings.clone(),
-            changed_from_paper: self.workload.changed_from_paper(&self.settings),
+            changed_from_paper: self.workload.list_paper_changes(&self.settings),
             environment,
             warnings,
             steps: done.steps,
@@ -379,7 +379,7 @@ impl<T: Target> Run<'_, T> {
         mut instruments: Instruments,
     ) -> Result<(RunFolder, Instruments), LabError> {
         let before = progress.done.steps.len() + progress.done.skipped.len();
-        for step in self.planned().iter().skip(before) {
+        for step in self.planned_steps().iter().skip(before) {
             let step = &self.with_saturation(step, &progress.done.steps);
             let is_saturated = self.is_saturated(step, &progress.done.steps);
             if let Some(because) = self.why_skipped(step).or(is_saturated) {
@@ -468,7 +468,7 @@ impl<T: Target> Run<'_, T> {
         let is_settled = !end.result.more.remark.starts_with("not at rest");
         progress.done.steps.push(end.result);
         if step.work.operation == Operation::Settle {
-            settled(&mut progress.done.steps, is_settled && is_whole);
+            divide_settle_writes(&mut progress.done.steps, is_settled && is_whole);
         }
     }
 
@@ -477,7 +477,7 @@ impl<T: Target> Run<'_, T> {
         let operation = step.work.operation;
         if operation == Operation::Insert && is_whole {
             let quota = self.quota(step);
-            self.dataset.stored(quota);
+            self.dataset.record_stored(quota);
             // The step ended by time: row numbers that were not stored are nevertheless used up.
             if effect.inserted < quota {
                 self.dataset

@@ -15,7 +15,7 @@ use super::context::Run;
 use super::shared::hosts;
 use crate::clients::GRACE;
 use crate::counters::lock;
-use crate::interrupt::interrupted;
+use crate::interrupt::wait_interrupt;
 
 const COUNT: &str = "documents counted equal documents acknowledged";
 const SUM: &str = "sum of k grew by one for each acknowledged $inc";
@@ -111,7 +111,7 @@ impl ExpectedState {
         if let Some(bytes) = run.workload.data.capped_bytes {
             let row_bytes = run.workload.row_bytes(run.settings.payload);
             let found = ask(timeout, run.target.count()).await;
-            self.capped(found, bytes, row_bytes);
+            self.check_capped(found, bytes, row_bytes);
             return self.checks;
         }
         if let Some(state) = &run.dataset.program {
@@ -212,7 +212,7 @@ impl ExpectedState {
     }
 
     /// Checks that a capped collection deleted its oldest documents only after it was full.
-    fn capped(&mut self, found: CountResult, bytes: u64, row_bytes: u64) {
+    fn check_capped(&mut self, found: CountResult, bytes: u64, row_bytes: u64) {
         let mut check = compare(
             "a capped collection keeps the last documents, as many as fit",
             capped_rows(self.rows, self.rows_unknown[0], bytes, row_bytes),
@@ -276,7 +276,7 @@ async fn of_program<T: Target>(
 
 /// Checks that acknowledged updates are stored; `None` if there is nothing to check.
 async fn check_versions<T: Target>(run: &Run<'_, T>) -> Option<Check> {
-    let expected = run.dataset.versions.expected();
+    let expected = run.dataset.versions.expected_rows();
     let rows = expected.len();
     if rows == 0 {
         return None;
@@ -374,7 +374,7 @@ async fn ask<N: Into<i128>>(
     };
     tokio::select! {
         answer = question => answer.map(Into::into),
-        () = interrupted() => Err("interrupted".to_owned()),
+        () = wait_interrupt() => Err("interrupted".to_owned()),
         () = timeout => Err("no answer".to_owned()),
     }
 }

@@ -17,7 +17,7 @@ use lab_kit::share::Share;
 use lab_kit::workload::Step;
 use metrics::Interval;
 
-use super::merge::{COLUMNS, GeneratorState, Merge, Stage, Sum, completed, lines};
+use super::merge::{COLUMNS, GeneratorState, Merge, Stage, Sum, lines, merge_completions};
 use super::role_plan::RolePlan;
 use super::shared::operations;
 use crate::clients::{Control, GRACE};
@@ -164,7 +164,7 @@ impl GeneratorReports {
     }
 
     /// The last tick that all remaining generators have sent.
-    fn reached(&self) -> u64 {
+    fn last_common_tick(&self) -> u64 {
         let there = self.states.iter().filter(|state| state.is_there());
         let last = there.map(|state| state.last.number);
         last.min().unwrap_or(u64::MAX)
@@ -276,7 +276,7 @@ impl StepCollector {
                     sampled.gaps.start(warmup.as_secs_f64());
                 }
             }
-            let reached = self.merging.reached();
+            let reached = self.merging.last_common_tick();
             self.count_ticks(reached, control);
             if self.merging.is_ended() {
                 self.end(control);
@@ -305,7 +305,7 @@ impl StepCollector {
         let mut text = String::new();
         while let Some((tick, parts)) = self.merging.merge.next_tick(reached) {
             for (role, sampled) in self.sampled_roles.iter_mut().enumerate() {
-                let Some(done) = completed(&parts, role) else {
+                let Some(done) = merge_completions(&parts, role) else {
                     continue;
                 };
                 for (from, to) in done.gaps {
@@ -313,7 +313,7 @@ impl StepCollector {
                 }
                 sampled
                     .gaps
-                    .completed(done.count, done.first_s, done.last_s);
+                    .record_completion(done.count, done.first_s, done.last_s);
             }
             let GeneratorReports { step, states, .. } = &self.merging;
             lines(step, states, tick, &parts, &mut text);

@@ -83,7 +83,7 @@ impl<'a> RunPlan<'a> {
     pub(crate) fn of_job(arguments: &'a RunArguments, job: &Job) -> Result<Self, LabError> {
         Ok(Self {
             arguments,
-            workload: Workload::sent(&job.workload, &job.name, &job.settings)?,
+            workload: Workload::parse_sent(&job.workload, &job.name, &job.settings)?,
             settings: job.settings.clone(),
             resumed: None,
             loaded: None,
@@ -144,7 +144,7 @@ impl<T: Target> Run<'_, T> {
         let data = &self.workload.data;
         let out = Dataset::new(data.documents, data.ids, self.settings.clone())
             .with_program(self.seed)
-            .in_lane(self.share, &order.marks);
+            .for_generator(self.share, &order.marks);
         let relaxed = std::sync::atomic::Ordering::Relaxed;
         out.sparse.store(order.is_sparse, relaxed);
         if order.has_indexes {
@@ -155,9 +155,9 @@ impl<T: Target> Run<'_, T> {
     }
 
     /// The step of an order, with the clients and arrivals that the lab determined.
-    fn ordered(&self, order: &StepOrder) -> Result<Step, LabError> {
+    fn find_ordered(&self, order: &StepOrder) -> Result<Step, LabError> {
         let wrong = |reason: &str| LabError::Agent(format!("step {}: {reason}", order.step));
-        let planned = self.planned();
+        let planned = self.planned_steps();
         let step = planned.into_iter().find(|step| step.name == order.step);
         let mut step = step.ok_or_else(|| wrong("there is no such step"))?;
         let Step {
@@ -182,7 +182,7 @@ impl<T: Target> Run<'_, T> {
     }
 
     async fn make_step(&self, order: StepOrder, link: &mut Link) -> Result<(), LabError> {
-        let step = self.ordered(&order)?;
+        let step = self.find_ordered(&order)?;
         if order.has_indexes {
             self.target.attach(&self.indexes());
         }
@@ -208,7 +208,7 @@ impl<T: Target> Run<'_, T> {
         let Some(at) = begin(link, &control).await else {
             return Ok(());
         };
-        let late = control.begun().saturating_duration_since(at);
+        let late = control.begin_time().saturating_duration_since(at);
         let late_us = u64::try_from(late.as_micros()).unwrap_or(u64::MAX);
         let begun = send(link, &AgentMessage::Begun { late_us });
         if let Err(error) = begun {
@@ -454,7 +454,7 @@ mod tests {
     use super::*;
 
     fn job(target: &str) -> Job {
-        let workload = Workload::named("hot").unwrap();
+        let workload = Workload::load("hot").unwrap();
         Job {
             workload: Workload::text("hot").unwrap(),
             name: "hot".to_owned(),

@@ -60,7 +60,7 @@ impl<T: Target> LimitedTarget<T> {
         })
     }
 
-    async fn within<R>(limit: Duration, asked: JoinHandle<R>) -> Result<R, String> {
+    async fn limit_time<R>(limit: Duration, asked: JoinHandle<R>) -> Result<R, String> {
         match tokio::time::timeout(limit, asked).await {
             Ok(answer) => Ok(join_request(answer)),
             Err(_) => Err(no_answer(limit)),
@@ -76,7 +76,7 @@ impl<T: Target> LimitedTarget<T> {
         R: Send + 'static,
         F: Future<Output = R>,
     {
-        Self::within(self.limits.short, self.ask(question)).await
+        Self::limit_time(self.limits.short, self.ask(question)).await
     }
 
     /// Runs a request that may take as long as the target answers new connections.
@@ -90,7 +90,7 @@ impl<T: Target> LimitedTarget<T> {
     {
         let mut asked = self.ask(question);
         if !self.inner.can_restart() {
-            return Self::within(self.limits.long, asked).await;
+            return Self::limit_time(self.limits.long, asked).await;
         }
         let mut alive = Instant::now();
         loop {
@@ -105,7 +105,7 @@ impl<T: Target> LimitedTarget<T> {
             // The answer may arrive while the probe waits.
             tokio::select! {
                 answer = &mut asked => return Ok(join_request(answer)),
-                answered = Self::within(self.limits.short, probe) => {
+                answered = Self::limit_time(self.limits.short, probe) => {
                     if answered == Ok(true) {
                         alive = Instant::now();
                     }
@@ -187,7 +187,7 @@ impl<T: Target> Target for LimitedTarget<T> {
 
     async fn await_search(&self, timeout: Duration) -> Result<(), TargetError> {
         let asked = self.ask(move |target| async move { target.await_search(timeout).await });
-        let asked = Self::within(timeout + SETTLE_SLACK, asked).await;
+        let asked = Self::limit_time(timeout + SETTLE_SLACK, asked).await;
         asked.map_err(report_gone("to wait for search indexes"))?
     }
 
@@ -268,7 +268,7 @@ impl<T: Target> Target for LimitedTarget<T> {
     async fn settle(&self, timeout: Duration) -> SettleResult {
         let asked = self.ask(move |target| async move { target.settle(timeout).await });
         let limit = timeout + SETTLE_SLACK;
-        Self::within(limit, asked)
+        Self::limit_time(limit, asked)
             .await
             .unwrap_or_else(|remark| SettleResult {
                 is_idle: false,

@@ -32,7 +32,7 @@ impl<T: Target> Run<'_, T> {
             let (target, command) = (self.target.clone(), one.command());
             let after = Duration::from_secs_f64(one.after_seconds);
             out.tasks.spawn(async move {
-                tokio::time::sleep(after.saturating_sub(control.begun().elapsed())).await;
+                tokio::time::sleep(after.saturating_sub(control.begin_time().elapsed())).await;
                 let begun = Instant::now();
                 match target.run_command(command).await {
                     Ok(()) => lock(&done).push(format!(

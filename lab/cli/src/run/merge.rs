@@ -420,7 +420,7 @@ pub(super) fn interval_of(tick: u64) -> u64 {
 }
 
 /// The work completed in a tick, and the periods in which no generator completed any.
-pub(super) fn completed(parts: &[(usize, Tick)], role: usize) -> Option<CompletedCalls> {
+pub(super) fn merge_completions(parts: &[(usize, Tick)], role: usize) -> Option<CompletedCalls> {
     let seconds = |us: u64| us as f64 / 1e6;
     let mut out: Option<CompletedCalls> = None;
     let mut free = vec![(f64::NEG_INFINITY, f64::INFINITY)];

@@ -11,8 +11,8 @@ use super::step::window_of;
 
 impl<T: Target> Run<'_, T> {
     /// The attempts so far: clients and rates.
-    fn tried(&self, done: &[StepResult]) -> Vec<(u32, f64)> {
-        let planned = self.planned();
+    fn list_attempts(&self, done: &[StepResult]) -> Vec<(u32, f64)> {
+        let planned = self.planned_steps();
         let names: Vec<&str> = planned
             .iter()
             .filter(|step| step.saturate)
@@ -28,13 +28,13 @@ impl<T: Target> Run<'_, T> {
 
     /// Why a step with more clients is not necessary, if it is not.
     pub(super) fn is_saturated(&self, step: &Step, done: &[StepResult]) -> Option<String> {
-        let clients = saturation(&self.tried(done)).filter(|_| step.saturate)?;
+        let clients = saturation(&self.list_attempts(done)).filter(|_| step.saturate)?;
         Some(format!("{clients} clients saturate the target"))
     }
 
     /// The step with its clients as a multiple of the number that saturates the target.
     pub(super) fn with_saturation(&self, step: &Step, done: &[StepResult]) -> Step {
-        let tried = self.tried(done);
+        let tried = self.list_attempts(done);
         let most = tried.iter().map(|(clients, _)| *clients).max();
         let found = saturation(&tried).or(most);
         let clients = found.unwrap_or(self.settings.clients);
@@ -58,7 +58,7 @@ impl<T: Target> Run<'_, T> {
             return;
         };
         let window = from.as_secs_f64()..until.as_secs_f64();
-        let found = overload::of_step(result, &self.tried(done), window);
+        let found = overload::of_step(result, &self.list_attempts(done), window);
         result.more.overload = found;
     }
 }

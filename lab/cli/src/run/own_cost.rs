@@ -38,7 +38,7 @@ impl<T: Target> Run<'_, T> {
             };
             let size = call.ops();
             std::hint::black_box(session.encode(call));
-            work.account(CallOutcome::done(size, size));
+            work.account(CallOutcome::success(size, size));
             latency.record(sent.elapsed());
             ops += size;
             if begun.elapsed() > OWN_COST_TIME {

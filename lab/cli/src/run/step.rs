@@ -26,7 +26,7 @@ use super::watchers::WatcherResults;
 use crate::clients::{Client, Control, GRACE};
 use crate::counters::{Limits, RoleCounters, Totals};
 use crate::errors::LabError;
-use crate::interrupt::interrupted;
+use crate::interrupt::wait_interrupt;
 use crate::progress::{Goal, Progress};
 use crate::sampler::{Instruments, SamplerInput, SamplerResult};
 
@@ -106,7 +106,7 @@ impl<T: Target> Run<'_, T> {
         control.measured_work_is_over();
         let _ = done.send(());
         wait_for_clients(&mut background, &control, &counters, limits.call_timeout).await;
-        let sampled = joined(sampler).into_parts();
+        let sampled = join_thread(sampler).into_parts();
         let watched = self.end_watchers(watchers, main, &control, limits).await;
         let afterwards = self.ask_afterwards(step, plan, &control, program);
         let more = StepInputs {
@@ -370,7 +370,7 @@ impl<T: Target> Run<'_, T> {
 
 /// Joins a thread, which ends shortly after its signal; a panic in it is a bug and must be
 /// reported.
-fn joined<R>(thread: std::thread::JoinHandle<R>) -> R {
+fn join_thread<R>(thread: std::thread::JoinHandle<R>) -> R {
     let joined = thread.join();
     joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
@@ -443,7 +443,7 @@ pub(super) async fn wait_for_clients(
     };
     let mut poll = tokio::time::interval(Duration::from_millis(100));
     let mut stop_at = None;
-    let interrupt = interrupted();
+    let interrupt = wait_interrupt();
     tokio::pin!(interrupt);
     loop {
         tokio::select! {

@@ -109,13 +109,13 @@ impl<T: Target> Run<'_, T> {
         shared: Shared,
     ) -> Result<ExpiryWatcher, LabError> {
         let asked = self.target.oldest(rule.field.clone()).await;
-        let (_, lasting) = asked.map_err(|reason| refused(&rule.field, reason))?;
+        let (_, lasting) = asked.map_err(|reason| refusal_error(&rule.field, reason))?;
         let log = ExpiryLog::new(rule.after_seconds, lasting, clients.into());
         let log = Arc::new(Mutex::new(log));
         let (target, field, kept) = (self.target.clone(), rule.field.clone(), log.clone());
         let task = tokio::spawn(async move {
             while !(shared.control.is_over() || shared.control.is_stopping()) {
-                let (begun_ms, acknowledged) = (now_ms(), shared.counters.inserted());
+                let (begun_ms, acknowledged) = (now_ms(), shared.counters.inserted_rows());
                 match target.oldest(field.clone()).await {
                     Ok((oldest_ms, count)) => lock(&kept).take(ExpirySample {
                         begun_ms,
@@ -148,7 +148,7 @@ impl<T: Target> Run<'_, T> {
     ) -> WatcherResults {
         let mut out = WatcherResults::default();
         let ended = Instant::now();
-        let seconds = ended.saturating_duration_since(control.begun() + limits.warmup);
+        let seconds = ended.saturating_duration_since(control.begin_time() + limits.warmup);
         let seconds = seconds.as_secs_f64().max(1e-9);
         let effect = counters.totals().effect;
         if let Some(readers) = watchers.readers {
@@ -170,7 +170,7 @@ impl<T: Target> Run<'_, T> {
         control: &Control,
     ) {
         let rule = expiring.rule;
-        let whole = control.begun().elapsed().as_secs_f64().max(1e-9);
+        let whole = control.begin_time().elapsed().as_secs_f64().max(1e-9);
         let ended = Instant::now();
         let _ = expiring.task.await;
         let (low, high) = (effect.inserted, effect.inserted + effect.inserts_unknown);
@@ -228,7 +228,7 @@ impl<T: Target> Run<'_, T> {
     }
 }
 
-fn refused(field: &str, reason: String) -> LabError {
+fn refusal_error(field: &str, reason: String) -> LabError {
     lab_kit::target::TargetError::Refused {
         what: format!("the oldest {field}"),
         reason,
@@ -365,9 +365,9 @@ impl Readers {
 
 impl ReaderResults {
     fn take(&mut self, event: Event, now: Instant, shared: &Shared) {
-        let sent = shared.sent(event);
+        let sent = shared.sent_time(event);
         self.deliveries.take(event, sent.is_some());
-        let from = shared.control.begun() + shared.limits.warmup;
+        let from = shared.control.begin_time() + shared.limits.warmup;
         let is_measured = now >= from && !shared.control.is_over();
         self.events += u64::from(is_measured);
         if let Some(sent) = sent.filter(|sent| *sent >= from) {
@@ -378,7 +378,7 @@ impl ReaderResults {
 
 impl Shared {
     /// When the document of an event was sent; `None` if it never was.
-    fn sent(&self, event: Event) -> Option<Instant> {
+    fn sent_time(&self, event: Event) -> Option<Instant> {
         let Event::Inserted { client, sequence } = event else {
             return None;
         };

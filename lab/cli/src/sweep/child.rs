@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::expand::option;
 use crate::errors::LabError;
-use crate::interrupt::interrupted;
+use crate::interrupt::wait_interrupt;
 
 /// Polling interval for the end of a run.
 const POLL: Duration = Duration::from_millis(100);
@@ -80,7 +80,7 @@ fn wait(
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let interrupt = interrupted();
+        let interrupt = wait_interrupt();
         tokio::pin!(interrupt);
         let (mut has_begun, mut is_told) = (false, false);
         loop {

@@ -241,7 +241,7 @@ fn expand_lists(words: &[String]) -> Result<Vec<Vec<String>>, String> {
 }
 
 /// The command line with a different value of an option that it has.
-pub(super) fn with(words: &[String], option: &str, value: &str) -> Vec<String> {
+pub(super) fn replace_option(words: &[String], option: &str, value: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::with_capacity(words.len());
     for word in words {
         let is_value = out.last().is_some_and(|last| last == option);

@@ -13,7 +13,7 @@ use lab_kit::result::RunResult;
 use lab_kit::workload::Workload;
 
 use super::child::{CHANGED, run_child};
-use super::expand::{Line, hide_passwords, option, with};
+use super::expand::{Line, hide_passwords, option, replace_option};
 use super::server::with_server;
 use super::sharing::only_reads;
 use crate::errors::LabError;
@@ -24,7 +24,7 @@ const FILE: &str = "find-rate.json";
 /// The repeats of each rate, if the user does not set them.
 const REPEATS: u32 = 3;
 
-fn refused(reason: &str) -> LabError {
+fn words_error(reason: &str) -> LabError {
     LabError::Words(reason.to_owned())
 }
 
@@ -35,18 +35,20 @@ pub(super) fn search(lines: &[Line], repeats: Option<u32>) -> Result<(), LabErro
         .filter(|line| line.repeat == 1)
         .collect::<Vec<_>>()[..]
     else {
-        return Err(refused("--find-rate needs one target and allows no lists"));
+        return Err(words_error(
+            "--find-rate needs one target and allows no lists",
+        ));
     };
     let words = line.words.get(1..).unwrap_or_default();
     let arguments = RunArguments::parse_words(words).unwrap_or_else(|error| error.exit());
     let condition = arguments.find_rate.as_deref().unwrap_or_default();
-    let condition = Condition::parse(condition).map_err(|reason| refused(&reason))?;
+    let condition = Condition::parse(condition).map_err(|reason| words_error(&reason))?;
     if arguments.rate.is_some() {
-        return Err(refused(
+        return Err(words_error(
             "--find-rate searches for the rate; leave --rate out",
         ));
     }
-    let workload = Workload::named(&arguments.workload)?;
+    let workload = Workload::load(&arguments.workload)?;
     workload.settings(&arguments.preset, arguments.overrides())?;
     let words = without_find_rate(&line.words);
     if arguments.plan {
@@ -62,7 +64,7 @@ pub(super) fn search(lines: &[Line], repeats: Option<u32>) -> Result<(), LabErro
     let folder = arguments.out.join(id);
     make_folder(&folder)?;
     let mut tries = RateTrials {
-        words: with(&words, "--out", &folder.display().to_string()),
+        words: replace_option(&words, "--out", &folder.display().to_string()),
         may_share: only_reads(&workload),
         loaded: None,
         runs: Vec::new(),
@@ -71,7 +73,7 @@ pub(super) fn search(lines: &[Line], repeats: Option<u32>) -> Result<(), LabErro
     note_line!("closed loop");
     let closed = tries.run(None)?;
     let Some(step) = closed.main_step().filter(|_| closed.run.complete) else {
-        return Err(refused(
+        return Err(words_error(
             "the closed loop, from which the search starts, ended early",
         ));
     };

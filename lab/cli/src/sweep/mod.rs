@@ -21,7 +21,7 @@ use lab_kit::workload::{Settings, Workload};
 use serde::{Deserialize, Serialize};
 
 use self::child::{CHANGED, resume_run, run_child};
-use self::expand::{ENGINE_OPTIONS, Line, expand, option, with};
+use self::expand::{ENGINE_OPTIONS, Line, expand, option, replace_option};
 use self::own::OwnSpec;
 use self::server::{own_name, with_server};
 use self::sharing::{is_same_load, only_reads};
@@ -61,7 +61,7 @@ struct SweepRun {
 }
 
 /// Makes the sweep, if the command line asks for one.
-pub(crate) fn requested() -> Option<Result<(), LabError>> {
+pub(crate) fn run_requested() -> Option<Result<(), LabError>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.first().map(String::as_str) != Some("run") {
         return None;
@@ -93,7 +93,7 @@ fn begin(lines: Vec<Line>) -> Result<(), LabError> {
         if let Some(name) = own_name(&line.words) {
             OwnSpec::parse(name).map_err(LabError::Words)?;
         }
-        let workload = Workload::named(&arguments.workload)?;
+        let workload = Workload::load(&arguments.workload)?;
         let settings = workload.settings(&arguments.preset, arguments.overrides())?;
         plans.push((line, arguments, settings, workload));
     }
@@ -117,7 +117,7 @@ fn begin(lines: Vec<Line>) -> Result<(), LabError> {
     };
     let id = lab_kit::environment::run_id(&started, &format!("sweep-{name}"), &first.preset);
     let folder = first.out.join(id);
-    let runs = planned(&plans);
+    let runs = plan_runs(&plans);
     let find_change = first.find_change;
     check_find_change(find_change, &runs)?;
     make_folder(&folder)?;
@@ -133,7 +133,7 @@ fn begin(lines: Vec<Line>) -> Result<(), LabError> {
 
 /// The runs of a sweep. Runs that can share a load come one after the other, regardless of the
 /// order of the lists.
-fn planned(plans: &[(Line, RunArguments, Settings, Workload)]) -> Vec<SweepRun> {
+fn plan_runs(plans: &[(Line, RunArguments, Settings, Workload)]) -> Vec<SweepRun> {
     let mut loads: Vec<((u32, String, String), Settings)> = Vec::new();
     let mut runs: Vec<SweepRun> = plans
         .iter()
@@ -149,7 +149,7 @@ fn planned(plans: &[(Line, RunArguments, Settings, Workload)]) -> Vec<SweepRun> 
                 loads.len() - 1
             });
             SweepRun {
-                words: without(&line.words, "--find-change"),
+                words: remove_option(&line.words, "--find-change"),
                 load,
                 repeat: line.repeat,
                 folder: None,
@@ -219,7 +219,7 @@ fn take_target(sweep: &mut Sweep, target: &str) {
         .all(|run| option(&run.words, "--target") == first);
     for run in &mut sweep.runs {
         if is_only || is_one(run) {
-            run.words = with(&run.words, "--target", target);
+            run.words = replace_option(&run.words, "--target", target);
         }
     }
 }
@@ -236,7 +236,7 @@ fn continue_sweep(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
         if at.as_deref().is_some_and(is_complete) {
             continue;
         }
-        if let Some(found) = found_enough(folder, &sweep, number) {
+        if let Some(found) = detectable_change(folder, &sweep, number) {
             note_line!(
                 "enough repeats: they detect a change of {found:.1} %; {} runs are not needed",
                 total - number
@@ -290,7 +290,7 @@ fn continue_sweep(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
 
 /// The smallest change that the repeats so far can detect, if it is small enough to end the sweep
 /// before run `number`, the first run of the next repeat.
-fn found_enough(folder: &Path, sweep: &Sweep, number: usize) -> Option<f64> {
+fn detectable_change(folder: &Path, sweep: &Sweep, number: usize) -> Option<f64> {
     let wanted = sweep.find_change?;
     let (run, before) = (
         sweep.runs.get(number)?,
@@ -331,7 +331,7 @@ fn is_complete(folder: &Path) -> bool {
 }
 
 /// A command line without an option and its value.
-fn without(words: &[String], name: &str) -> Vec<String> {
+fn remove_option(words: &[String], name: &str) -> Vec<String> {
     let mut out = Vec::with_capacity(words.len());
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -377,7 +377,7 @@ fn start(
     let loaded = others()
         .filter_map(|other| Some(folder.join(other.folder.as_ref()?)))
         .find(|other| other.join(LOADED).exists());
-    let words = with(&run.words, "--out", &folder.display().to_string());
+    let words = replace_option(&run.words, "--out", &folder.display().to_string());
     let (mut words, _server) = with_server(folder, &words, loaded.is_some())?;
     if let Some(loaded) = loaded {
         let shared: Vec<String> = words
@@ -417,7 +417,7 @@ mod tests {
             ("insert", false),
         ] {
             assert_eq!(
-                only_reads(&Workload::named(name).unwrap()),
+                only_reads(&Workload::load(name).unwrap()),
                 requested,
                 "{name}"
             );
@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn clients_do_not_change_what_is_loaded_but_the_payload_does() {
-        let workload = Workload::named("point").unwrap();
+        let workload = Workload::load("point").unwrap();
         let base = workload.settings("smoke", Default::default()).unwrap();
         let more = Settings {
             clients: 64,

@@ -34,7 +34,7 @@ pub(super) struct OwnServer {
     _running: Box<dyn Any>,
 }
 
-fn failed(reason: impl std::fmt::Display) -> LabError {
+fn sweep_error(reason: impl std::fmt::Display) -> LabError {
     LabError::Sweep {
         reason: reason.to_string(),
     }
@@ -142,7 +142,7 @@ impl OwnSpec {
             if !file.exists() {
                 let now = SystemTime::now()
                     .duration_since(UNIX_EPOCH)
-                    .map_err(failed)?;
+                    .map_err(sweep_error)?;
                 fs::write(
                     &file,
                     format!("lab-{}-{}", std::process::id(), now.as_nanos()),
@@ -240,7 +240,7 @@ impl OwnSpec {
         let data = directory.join("data");
         fs::create_dir_all(&data)?;
         let memory = arguments.memory_mb.unwrap_or(arguments.own_memory_mb);
-        let memory = self.number("memory-mb", memory).map_err(failed)?;
+        let memory = self.number("memory-mb", memory).map_err(sweep_error)?;
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
         drop(listener);
@@ -256,7 +256,7 @@ impl OwnSpec {
             .args(["--port", &port.to_string()])
             .args(["--memory", &format!("{memory}M")])
             .args(self.engine_arguments(directory)?);
-        if !self.switch("replica-set").map_err(failed)? {
+        if !self.switch("replica-set").map_err(sweep_error)? {
             command.arg("--standalone");
         }
         let child = command
@@ -266,7 +266,7 @@ impl OwnSpec {
             // Ctrl-C is for the lab, which stops the server when the run has written its report.
             .process_group(0)
             .spawn()
-            .map_err(|error| failed(format!("{}: {error}", program.display())))?;
+            .map_err(|error| sweep_error(format!("{}: {error}", program.display())))?;
         let mut process = Process(child);
         process.wait_for(port, directory)?;
         Ok(OwnServer {
@@ -290,7 +290,7 @@ impl OwnSpec {
             Some(limit) if is_innodb => (limit / 2).max(5),
             Some(limit) => (limit / 8).max(1),
         };
-        let cache_mb = self.number("cache-mb", usual).map_err(failed)?;
+        let cache_mb = self.number("cache-mb", usual).map_err(sweep_error)?;
         let durability = self.value("durability").unwrap_or("lazy").to_owned();
         let settings = lab_sql::server::Settings {
             keep: keep && directory.join("data").exists(),
@@ -298,9 +298,9 @@ impl OwnSpec {
             engine: if is_innodb { "innodb" } else { "rocksdb" }.to_owned(),
             cache_mb,
             durability,
-            page_kb: self.number("page-kb", 16).map_err(failed)?,
-            change_log: self.switch("change-log").map_err(failed)?,
-            flush_neighbors: self.number("flush-neighbors", 0).map_err(failed)?,
+            page_kb: self.number("page-kb", 16).map_err(sweep_error)?,
+            change_log: self.switch("change-log").map_err(sweep_error)?,
+            flush_neighbors: self.number("flush-neighbors", 0).map_err(sweep_error)?,
             allocator: self.value("allocator").map(PathBuf::from),
         };
         let server = lab_sql::server::MariaDb::start(&settings)?;
@@ -314,7 +314,9 @@ impl OwnSpec {
 
     #[cfg(not(feature = "mysql"))]
     fn start_mariadb(&self, _: &RunArguments, _: PathBuf, _: bool) -> Result<OwnServer, LabError> {
-        Err(failed("this program was built without the feature mysql"))
+        Err(sweep_error(
+            "this program was built without the feature mysql",
+        ))
     }
 }
 
@@ -328,7 +330,7 @@ fn quarry(arguments: &RunArguments) -> Result<PathBuf, LabError> {
     std::iter::once(beside)
         .chain(std::env::split_paths(&path).map(|folder| folder.join("quarry")))
         .find(|program| program.is_file())
-        .ok_or_else(|| failed("the program does not exist; name it with --quarry PATH"))
+        .ok_or_else(|| sweep_error("the program does not exist; name it with --quarry PATH"))
 }
 
 /// A process that is told to end when this value is dropped.
@@ -345,7 +347,7 @@ impl Process {
             if ended.is_some() || begun.elapsed() > START_TIMEOUT {
                 let log = fs::read_to_string(directory.join("server.log")).unwrap_or_default();
                 let last = log.lines().last().unwrap_or("no message");
-                return Err(failed(last));
+                return Err(sweep_error(last));
             }
             std::thread::sleep(POLL);
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::expand::{OWN_SCHEME, option, with};
+use super::expand::{OWN_SCHEME, option, replace_option};
 use super::own::{OwnServer, OwnSpec};
 use crate::errors::LabError;
 use crate::run::RunArguments;
@@ -26,7 +26,7 @@ pub(super) fn with_server(
     let arguments = parsed.unwrap_or_else(|error| error.exit());
     let spec = OwnSpec::parse(name).map_err(LabError::Words)?;
     let server = spec.start(&arguments, folder, keep)?;
-    let mut out = with(words, "--target", &server.address);
+    let mut out = replace_option(words, "--target", &server.address);
     out.extend(["--label".to_owned(), format!("own={}", server.label)]);
     if let (Some(command), None) = (&server.restart_command, &arguments.restart_command) {
         out.extend(["--restart-command".to_owned(), command.clone()]);

@@ -56,7 +56,7 @@ impl Agent {
     }
 
     /// A connection and the agent's greeting.
-    pub(crate) fn greeted(&self) -> (TcpStream, BufReader<TcpStream>, String) {
+    pub(crate) fn read_greeting(&self) -> (TcpStream, BufReader<TcpStream>, String) {
         let stream = TcpStream::connect(&self.address).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_secs(20)))
@@ -69,7 +69,7 @@ impl Agent {
 
     /// Sends bytes after the agent's greeting; returns its answer until it disconnects.
     fn send_bytes(&self, bytes: &[u8]) -> String {
-        let (mut stream, mut reader, greeting) = self.greeted();
+        let (mut stream, mut reader, greeting) = self.read_greeting();
         assert!(greeting.starts_with("quarry-lab agent 1 "), "{greeting}");
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(std::net::Shutdown::Write);

@@ -64,7 +64,7 @@ async fn unique_indexes_and_ids_without_order_refuse_duplicates() {
     };
     assert_eq!(
         insert(vec![row(5, 50), row(-7, 70)]).await,
-        CallOutcome::done(2, 2)
+        CallOutcome::success(2, 2)
     );
     assert_eq!(
         kind(insert(vec![row(1, 10), row(-7, 71)]).await),
@@ -82,7 +82,7 @@ async fn unique_indexes_and_ids_without_order_refuse_duplicates() {
         kind(insert(vec![row(1, 10), row(1, 11)]).await),
         "duplicate id"
     );
-    assert_eq!(insert(vec![row(1, 10)]).await, CallOutcome::done(1, 1));
+    assert_eq!(insert(vec![row(1, 10)]).await, CallOutcome::success(1, 1));
     // Nothing of a refused batch was stored.
     assert_eq!(target.count().await, Ok(3));
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::fake::{FakeServer, Faults};
 use crate::run;
 
-fn frozen(at_update: usize, time: Duration) -> FakeServer {
+fn start_freezing(at_update: usize, time: Duration) -> FakeServer {
     FakeServer::start(Faults {
         freeze_at_update: Some((at_update, time)),
         ..Faults::default()
@@ -27,7 +27,7 @@ const COMMON: [&str; 8] = [
 #[test]
 fn an_open_loop_counts_the_calls_that_a_frozen_target_kept_from_being_sent() {
     // 200 calls a second for 3 s, and no answer from 2 s on until after the end.
-    let fake = frozen(400, Duration::from_secs(3));
+    let fake = start_freezing(400, Duration::from_secs(3));
     let ended = run(
         "hot",
         &fake.uri(),
@@ -94,7 +94,7 @@ fn an_open_loop_at_an_easy_rate_leaves_nothing_unsent_and_tells_its_own_lateness
 
 #[test]
 fn a_freeze_of_less_than_a_second_is_a_stall() {
-    let fake = frozen(500, Duration::from_millis(700));
+    let fake = start_freezing(500, Duration::from_millis(700));
     let ended = run("hot", &fake.uri(), &COMMON);
     assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
     let result = ended.result();
@@ -109,7 +109,7 @@ fn a_freeze_of_less_than_a_second_is_a_stall() {
 
 #[test]
 fn a_target_that_hangs_for_ever_ends_the_run_and_its_calls_count() {
-    let fake = frozen(100, Duration::from_secs(3_600));
+    let fake = start_freezing(100, Duration::from_secs(3_600));
     let begun = Instant::now();
     let more = ["--rate", "200", "--call-timeout-seconds", "1"];
     let ended = run("hot", &fake.uri(), &[&COMMON[..], &more].concat());

@@ -44,7 +44,7 @@ pub(crate) fn write(directory: &Path, text: &str) -> String {
     path.display().to_string()
 }
 
-fn against(faults: Faults) -> FinishedRun {
+fn run_against(faults: Faults) -> FinishedRun {
     let directory = tempfile::tempdir().unwrap();
     let workload = write(directory.path(), WORKLOAD);
     let fake = FakeServer::start(faults);
@@ -53,7 +53,7 @@ fn against(faults: Faults) -> FinishedRun {
 
 /// Checks that the lab reports the fault, also by its exit status.
 fn found_out(faults: Faults, said: &str) {
-    let ended = against(faults);
+    let ended = run_against(faults);
     let complaint = ended.complaint();
     assert_eq!(ended.status(), Some(4), "{faults:?}: {complaint}");
     let checks = ended.result().checks;
@@ -69,7 +69,7 @@ fn found_out(faults: Faults, said: &str) {
 
 #[test]
 fn a_server_that_does_not_lie_is_right() {
-    let ended = against(Faults::default());
+    let ended = run_against(Faults::default());
     assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
     let result = ended.result();
     let checks: Vec<(&str, Option<bool>)> = result

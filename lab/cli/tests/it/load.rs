@@ -25,7 +25,7 @@ fn addresses(agents: &[Agent]) -> String {
 }
 
 /// Makes a run whose load the agents generate.
-fn by(agents: &[Agent], workload: &str, target: &str, more: &[&str]) -> FinishedRun {
+fn run_by_agents(agents: &[Agent], workload: &str, target: &str, more: &[&str]) -> FinishedRun {
     let (addresses, token) = (addresses(agents), agents[0].token());
     let load = [
         "--load-agent",
@@ -71,7 +71,7 @@ fn two_generators_of_a_closed_loop_are_one_run() {
     let (agents, fake) = (agents(2), FakeServer::start(Faults::default()));
     let seconds = ["--warmup-seconds", "1", "--seconds", "3"];
     let small = ["--rows", "100", "--clients", "5"];
-    let ended = by(
+    let ended = run_by_agents(
         &agents,
         "hot",
         &fake.uri(),
@@ -114,7 +114,7 @@ fn two_generators_of_a_closed_loop_are_one_run() {
         .count();
     assert!(of_first >= 35, "{of_first} ticks in 4 s");
     // The same agent serves several runs, one after the other.
-    let ended = by(
+    let ended = run_by_agents(
         &agents[..1],
         "hot",
         &fake.uri(),
@@ -129,7 +129,7 @@ fn a_schedule_is_split_evenly_and_its_sum_is_the_schedule() {
     let run = |schedule: &[&str]| {
         let common = "--clients 6 --rows 100 --warmup-seconds 0";
         let words: Vec<&str> = common.split(' ').chain(schedule.iter().copied()).collect();
-        whole(&by(&agents, "update-inc", &fake.uri(), &words))
+        whole(&run_by_agents(&agents, "update-inc", &fake.uri(), &words))
     };
     let result = run(&["--rate", "200", "--seconds", "3"]);
     let step = result.main_step().unwrap();
@@ -217,7 +217,7 @@ fn inserts_of_generators_never_collide_and_are_those_of_one_lab() {
     let ended = run("insert", &alone.uri(), &load);
     whole(&ended);
     let together = FakeServer::start(Faults::default());
-    let ended = by(&agents, "insert", &together.uri(), &load);
+    let ended = run_by_agents(&agents, "insert", &together.uri(), &load);
     let result = whole(&ended);
     assert_eq!(result.main_step().unwrap().ops, 2_003);
     let stored = |fake: &FakeServer| -> Vec<String> {
@@ -238,7 +238,7 @@ fn inserts_of_generators_never_collide_and_are_those_of_one_lab() {
     let file = dir.path().join("beside.toml");
     std::fs::write(&file, INSERTS).unwrap();
     let fake = FakeServer::start(Faults::default());
-    let ended = by(&agents, file.to_str().unwrap(), &fake.uri(), &[]);
+    let ended = run_by_agents(&agents, file.to_str().unwrap(), &fake.uri(), &[]);
     let result = whole(&ended);
     let documents = fake.documents("beside");
     let mut ids: Vec<i64> = documents
@@ -262,7 +262,7 @@ fn inserts_of_generators_never_collide_and_are_those_of_one_lab() {
 }
 
 /// Starts a run during which a test stops or kills one of the agents.
-fn begun(agents: &[Agent], target: &str, out: &std::path::Path, seconds: &str) -> Child {
+fn begin_run(agents: &[Agent], target: &str, out: &std::path::Path, seconds: &str) -> Child {
     let child = Command::new(env!("CARGO_BIN_EXE_quarry-lab"))
         .args([
             "run",
@@ -318,7 +318,7 @@ fn a_generator_that_dies_or_hangs_ends_the_run_which_names_it() {
     ] {
         let (agents, fake) = (agents(2), FakeServer::start(Faults::default()));
         let out = tempfile::tempdir().unwrap();
-        let child = begun(&agents, &fake.uri(), out.path(), "30");
+        let child = begin_run(&agents, &fake.uri(), out.path(), "30");
         wait_for_updates(&fake);
         let asked = Instant::now();
         signal(agents[1].pid(), which);
@@ -359,7 +359,7 @@ fn a_generator_that_dies_or_hangs_ends_the_run_which_names_it() {
             std::thread::sleep(Duration::from_millis(300));
             assert_eq!(fake.updates(), after, "load goes on");
             let small = ["--rows", "100", "--seconds", "1"];
-            whole(&by(&agents[..1], "hot", &fake.uri(), &small));
+            whole(&run_by_agents(&agents[..1], "hot", &fake.uri(), &small));
         } else {
             signal(agents[1].pid(), Signal::CONT);
         }
@@ -370,7 +370,7 @@ fn a_generator_that_dies_or_hangs_ends_the_run_which_names_it() {
 fn a_generator_that_stands_still_charges_no_server_with_it() {
     let (agents, fake) = (agents(2), FakeServer::start(Faults::default()));
     let out = tempfile::tempdir().unwrap();
-    let child = begun(&agents, &fake.uri(), out.path(), "6");
+    let child = begin_run(&agents, &fake.uri(), out.path(), "6");
     wait_for_updates(&fake);
     signal(agents[1].pid(), Signal::STOP);
     std::thread::sleep(Duration::from_secs(2));
@@ -395,10 +395,10 @@ fn a_generator_that_stands_still_charges_no_server_with_it() {
 fn load_ends_with_the_lab_that_asked_for_it() {
     let (agents, fake) = (agents(1), FakeServer::start(Faults::default()));
     let out = tempfile::tempdir().unwrap();
-    let mut child = begun(&agents, &fake.uri(), out.path(), "30");
+    let mut child = begin_run(&agents, &fake.uri(), out.path(), "30");
     wait_for_updates(&fake);
     // Meanwhile the agent serves no other lab, for any database.
-    let ended = by(
+    let ended = run_by_agents(
         &agents,
         "hot",
         &fake.uri(),
@@ -415,7 +415,7 @@ fn load_ends_with_the_lab_that_asked_for_it() {
     let after = fake.updates();
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(fake.updates(), after, "load goes on without a lab");
-    whole(&by(
+    whole(&run_by_agents(
         &agents,
         "hot",
         &fake.uri(),
@@ -497,7 +497,7 @@ fn what_cannot_be_shared_by_machines_is_refused_before_anything_is_done() {
 /// The agent's answer to a client that knows the token and asks for load with this version, and its
 /// answer to some further bytes.
 fn request_load(agent: &Agent, version: &str, bytes: &[u8]) -> (String, usize) {
-    let (mut stream, mut reader, greeting) = agent.greeted();
+    let (mut stream, mut reader, greeting) = agent.read_greeting();
     let number = greeting.trim_end().rsplit(' ').next().unwrap();
     let wanted = format!("load 17 {version}");
     let mut mac = Hmac::<sha2::Sha256>::new_from_slice(TOKEN.as_bytes()).unwrap();
@@ -541,7 +541,7 @@ fn other_versions_and_hostile_bytes_are_refused_and_the_agent_goes_on() {
         assert!(rest < 1_000, "{rest} bytes");
         assert!(begun.elapsed() < Duration::from_secs(10), "{bytes:?}");
     }
-    whole(&by(
+    whole(&run_by_agents(
         &agents,
         "hot",
         &fake.uri(),

@@ -15,7 +15,7 @@ fn commands() -> Vec<Vec<String>> {
 }
 
 /// A command with small sizes, on engines.
-fn shrunk(words: &[String], dir: &Path) -> Vec<String> {
+fn shrink_command(words: &[String], dir: &Path) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let mut servers = 0;
     let is_short = words.iter().any(|word| word == "point" || word == "hot");
@@ -70,7 +70,7 @@ fn make(part: usize, parts: usize) {
     let runs = commands.iter().filter(|words| words[0] == "run");
     for words in runs.skip(part).step_by(parts) {
         let dir = tempfile::tempdir().unwrap();
-        let mut small = shrunk(words, dir.path());
+        let mut small = shrink_command(words, dir.path());
         let out = dir.path().join("results");
         small.extend(["--out".to_owned(), out.display().to_string()]);
         let timed = ["--rows", "400", "--settle-seconds", "5"];

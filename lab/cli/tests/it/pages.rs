@@ -58,7 +58,7 @@ fn open(browser: &str, page: &Path, scratch: &Path) -> (String, usize) {
 
 /// A page in a frame of `width` pixels, whose findings are passed to the outer page. The frame is
 /// necessary because a headless browser has no windows that narrow.
-fn framed(page: &Path, script: &str, width: u32) -> String {
+fn frame_page(page: &Path, script: &str, width: u32) -> String {
     let text = std::fs::read_to_string(page).unwrap() + script;
     let text = text.replace('&', "&amp;").replace('"', "&quot;");
     format!(
@@ -173,7 +173,7 @@ fn a_page_of_several_steps_fits_a_wide_and_a_narrow_window() {
     let drawn = lab(&["report", words[0], words[1], words[2], words[3]]);
     assert!(drawn.status.success(), "{drawn:?}");
     for (page, width) in [(&page, 1_200), (&page, 390), (&both, 1_200), (&both, 390)] {
-        let (seen, rows) = look(browser, &framed(page, FITS, width), scratch.path());
+        let (seen, rows) = look(browser, &frame_page(page, FITS, width), scratch.path());
         assert_eq!(seen, "none", "at {width} pixels");
         assert!(rows > 1, "{rows} rows");
     }

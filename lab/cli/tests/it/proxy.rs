@@ -155,7 +155,7 @@ fn pass(client: &TcpStream, server: &TcpStream, shared: &Shared) {
         scope.spawn(|| {
             while let Some(message) = read(server) {
                 let change = changes.lock().unwrap().remove(&message.answers);
-                let bytes = changed(message, change);
+                let bytes = change_message(message, change);
                 let _one = to_client.lock().unwrap();
                 let mut client = client;
                 if client.write_all(&bytes).is_err() {
@@ -236,7 +236,7 @@ fn acknowledge(message: &Message, command: &Document) -> Vec<u8> {
     reply_of(message.id, &reply)
 }
 
-fn changed(message: Message, change: Option<Change>) -> Vec<u8> {
+fn change_message(message: Message, change: Option<Change>) -> Vec<u8> {
     let Some(change) = change else {
         return message.bytes;
     };
@@ -288,16 +288,16 @@ impl BackingServer {
     }
 }
 
-fn through(proxy: &Proxy, workload: &str, more: &[&str]) -> FinishedRun {
+fn run_through(proxy: &Proxy, workload: &str, more: &[&str]) -> FinishedRun {
     let options = [&["--warmup-seconds", "0", "--drop"], more].concat();
     run(workload, &proxy.uri(), &options)
 }
 
 /// Runs the workload with checkable answers through a proxy.
-fn lied(server: &BackingServer, lie: ProxyFault) -> FinishedRun {
+fn run_with_fault(server: &BackingServer, lie: ProxyFault) -> FinishedRun {
     let directory = tempfile::tempdir().unwrap();
     let workload = write(directory.path(), WORKLOAD);
-    through(&Proxy::start(&server.address(), lie), &workload, &[])
+    run_through(&Proxy::start(&server.address(), lie), &workload, &[])
 }
 
 fn failed_checks(ended: &FinishedRun) -> String {
@@ -312,7 +312,7 @@ fn failed_checks(ended: &FinishedRun) -> String {
 #[test]
 fn every_lie_of_a_proxy_is_found_and_none_where_there_is_none() {
     let server = BackingServer::start();
-    let honest = lied(&server, ProxyFault::None);
+    let honest = run_with_fault(&server, ProxyFault::None);
     assert_eq!(honest.status(), Some(0), "{}", honest.complaint());
     assert_eq!(failed_checks(&honest), "");
     for (lie, found) in [
@@ -332,7 +332,7 @@ fn every_lie_of_a_proxy_is_found_and_none_where_there_is_none() {
         ),
         (ProxyFault::Double(20), "sum of k"),
     ] {
-        let ended = lied(&server, lie);
+        let ended = run_with_fault(&server, lie);
         assert_eq!(ended.status(), Some(4), "{lie:?}: {}", ended.complaint());
         let failed = failed_checks(&ended);
         assert!(failed.contains(found), "{lie:?}: {failed}");
@@ -345,7 +345,7 @@ fn a_proxy_that_stands_still_is_a_stall_and_nothing_wrong() {
     let lie = ProxyFault::Freeze(50, Duration::from_secs(1));
     let proxy = Proxy::start(&server.address(), lie);
     let more = ["--rows", "100", "--clients", "2", "--seconds", "3"];
-    let ended = through(&proxy, "hot", &more);
+    let ended = run_through(&proxy, "hot", &more);
     assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
     let frozen = proxy.shared.frozen.lock().unwrap().as_secs_f64();
     let result = ended.result();
@@ -361,7 +361,7 @@ fn a_proxy_with_a_limit_on_connections_loses_no_rows() {
     let server = BackingServer::start();
     let proxy = Proxy::start(&server.address(), ProxyFault::Connections(6));
     let more = ["--rows", "1600", "--clients", "16", "--batch", "10"];
-    let ended = through(&proxy, "insert", &more);
+    let ended = run_through(&proxy, "insert", &more);
     assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
     let result = ended.result();
     assert_eq!(result.checks[0].found, "1600");
@@ -378,7 +378,7 @@ fn runs_of_another_build_behind_one_address_are_not_averaged() {
     let (old, new) = (ProxyFault::Revision("0abc"), ProxyFault::Revision("0def"));
     let more = ["--rows", "100", "--seconds", "1"];
     let runs: Vec<FinishedRun> = [old, new]
-        .map(|lie| through(&Proxy::start(&server.address(), lie), "hot", &more))
+        .map(|lie| run_through(&Proxy::start(&server.address(), lie), "hot", &more))
         .into();
     for (ended, revision) in runs.iter().zip(["0abc", "0def"]) {
         assert_eq!(ended.status(), Some(0), "{}", ended.complaint());

@@ -106,7 +106,7 @@ fn output_text(output: &Output) -> String {
 }
 
 /// Records a small run of the workload point: inserts, then reads by id.
-fn recorded(more: &[&str]) -> (FakeServer, Recorder) {
+fn record_run(more: &[&str]) -> (FakeServer, Recorder) {
     let fake = FakeServer::start(Faults::default());
     let mut recorder = Recorder::start(&fake.uri(), more);
     let words = [
@@ -134,7 +134,7 @@ fn recorded(more: &[&str]) -> (FakeServer, Recorder) {
 
 #[test]
 fn what_was_recorded_is_done_again() {
-    let (fake, recorder) = recorded(&[]);
+    let (fake, recorder) = record_run(&[]);
     for (style, faster) in [("real", "4"), ("stress", "1")] {
         let second = FakeServer::start(Faults::default());
         // The reads of one client follow the inserts of another: only the recorded order keeps them
@@ -154,7 +154,11 @@ fn what_was_recorded_is_done_again() {
             ],
         );
         assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
-        assert_eq!(second.all(), fake.all(), "{style}");
+        assert_eq!(
+            second.stored_documents(),
+            fake.stored_documents(),
+            "{style}"
+        );
         let (result, replay) = only(out.path());
         assert_eq!(
             (replay.differences(), replay.kinds["insert"].ops),
@@ -196,7 +200,7 @@ fn what_was_recorded_is_done_again() {
 
 #[test]
 fn a_target_with_faults_shows_differences() {
-    let (_, recorder) = recorded(&[]);
+    let (_, recorder) = record_run(&[]);
     let good = FakeServer::start(Faults::default());
     let losing = FakeServer::start(Faults {
         lose_every: Some(3),
@@ -527,7 +531,7 @@ fn hostile_frames_pass_and_the_proxy_lives_on() {
 
 #[test]
 fn an_interrupted_replay_reports_what_it_saw() {
-    let (_, recorder) = recorded(&[]);
+    let (_, recorder) = record_run(&[]);
     let fake = FakeServer::start(Faults::default());
     let out = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_quarry-lab"))

@@ -31,7 +31,7 @@ impl Drop for Server {
 }
 
 /// The lines of a server that is starting.
-fn started(command: &mut Command) -> (Child, impl Iterator<Item = String> + use<>) {
+fn start_server(command: &mut Command) -> (Child, impl Iterator<Item = String> + use<>) {
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -59,7 +59,7 @@ pub(crate) fn fake_server() -> Server {
         .args(["--ignored", "--nocapture", "--exact"])
         .arg("servers::the_fake_process")
         .stdin(Stdio::piped());
-    let (child, mut lines) = started(&mut command);
+    let (child, mut lines) = start_server(&mut command);
     let address = lines.find_map(|line| line.strip_prefix(FAKE_AT).map(str::to_owned));
     Server {
         pid: child.id(),
@@ -89,7 +89,7 @@ pub(crate) fn quarry() -> Option<Server> {
             "--dbpath",
         ])
         .arg(dir.path());
-    let (child, mut lines) = started(&mut command);
+    let (child, mut lines) = start_server(&mut command);
     let address = lines.find_map(|line| {
         let (_, rest) = line.split_once(": listening on ")?;
         rest.split_once(',').map(|(address, _)| address.to_owned())
@@ -120,7 +120,7 @@ pub(crate) fn mariadb() -> Option<Server> {
     command
         .args(["target", "mariadb", "--cache-mb", "32", "--dir"])
         .arg(&data);
-    let (child, mut lines) = started(&mut command);
+    let (child, mut lines) = start_server(&mut command);
     let address = lines.next().unwrap();
     let pid = std::fs::read_to_string(data.join("server.pid")).unwrap();
     Some(Server {

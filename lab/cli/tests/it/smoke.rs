@@ -18,7 +18,7 @@ fn smoke(workload: &str, engine: &str) -> FinishedRun {
         "20",
     ];
     // A time limit would cut loads short on a slow machine.
-    if Workload::named(workload).unwrap().has_timed_steps() {
+    if Workload::load(workload).unwrap().has_timed_steps() {
         more.extend(["--seconds", "1"]);
     }
     run(workload, &target, &more)
@@ -26,7 +26,7 @@ fn smoke(workload: &str, engine: &str) -> FinishedRun {
 
 /// Runs a workload and checks every step and check.
 fn look(name: &str, engine: &str) -> RunResult {
-    let workload = Workload::named(name).unwrap();
+    let workload = Workload::load(name).unwrap();
     let ended = smoke(name, engine);
     assert_eq!(
         ended.status(),
@@ -100,7 +100,7 @@ fn look_at_others(half: usize) {
         .map(|workload| workload.name.as_str())
         .filter(|name| !special.contains(name) && !name.starts_with("db-bench"));
     others.skip(half).step_by(2).for_each(|name| {
-        let workload = Workload::named(name).unwrap();
+        let workload = Workload::load(name).unwrap();
         match needs_of_a_server(&workload) {
             // tests/lab/run.sh runs these on servers.
             Some(need) => refuses(name, need),

@@ -168,7 +168,7 @@ fn judge_percentile(step: &StepResult, percent: f64, at: f64, stop: f64, late: f
     );
 }
 
-fn measured(result: &RunResult) -> &StepResult {
+fn main_step(result: &RunResult) -> &StepResult {
     result.main_step().unwrap()
 }
 
@@ -194,7 +194,7 @@ fn a_server_that_answers_nobody_for_a_second() {
                 assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
                 let (stop, late) = (fake.frozen_seconds(), witness.late());
                 assert!(stop >= STOP, "it stood still for {stop} s");
-                judge(measured(&ended.result()), at, stop, late, is_open);
+                judge(main_step(&ended.result()), at, stop, late, is_open);
             });
         }
     }
@@ -274,7 +274,7 @@ fn stop(pid: u32, seconds: f64) -> f64 {
 
 /// Checks the gap that the lab reports for a stop that did not begin at an exact time.
 fn judge_gap(result: &RunResult, stopped: f64, late: f64, what: &str) {
-    let step = measured(result);
+    let step = main_step(result);
     near(
         step.stalls.longest_gap_seconds,
         stopped,
@@ -313,7 +313,7 @@ fn an_engine_that_stands_still_with_the_lab() {
                 let what = format!("open {is_open}, at {at}");
                 judge_gap(&result, stopped, witness.late(), &what);
                 if is_open {
-                    let step = measured(&result);
+                    let step = main_step(&result);
                     near(step.latency.calls as f64, RATE * SECONDS, 2.0, "calls");
                     judge_mean(step, stopped * stopped / 2.0 / SECONDS, &what);
                 }
@@ -340,7 +340,7 @@ fn a_lab_that_stands_still_charges_no_server_with_it() {
             let stopped = stop(lab.child.id(), 0.9);
             assert_eq!(lab.end(Duration::from_secs(60)), Some(0));
             let result = lab.result();
-            let (step, what) = (measured(&result), format!("open {is_open}"));
+            let (step, what) = (main_step(&result), format!("open {is_open}"));
             let still = step.more.lab_stood_still_seconds;
             near(
                 still,
@@ -414,7 +414,7 @@ impl Pace {
         let labs = ["open", "closed"].map(|name| lab_on(server, name, SECONDS, &[]));
         let rates = labs.map(|mut lab| {
             assert_eq!(lab.end(Duration::from_secs(60)), Some(0));
-            measured(&lab.result()).rate.average
+            main_step(&lab.result()).rate.average
         });
         let rate = (rates[0].min(rates[1]) / 4.0).clamp(5.0, RATE).floor();
         Self {
@@ -455,7 +455,7 @@ fn stop_under(server: &Server, at: f64, pace: &Pace, loops: &[bool]) -> bool {
         let result = lab.result();
         judge_gap(&result, stopped, late, &what);
         if is_open {
-            let step = measured(&result);
+            let step = main_step(&result);
             near(step.latency.calls as f64, pace.rate * seconds, 2.0, "calls");
             let service = step.more.service.as_ref().unwrap().max_us / 1e6;
             near(service, stopped, 0.05 + late, "longest from sending");

@@ -21,7 +21,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The directory cannot be used, or a parameter is unknown.
 pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
     let blobs = options.take_bool("blobs")?;
-    options.nothing_left("blobs")?;
+    options.check_all_taken("blobs")?;
     let database = Database::builder(&options.path)
         .cache_size(options.cache_bytes)
         .open()

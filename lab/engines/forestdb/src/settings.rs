@@ -83,7 +83,7 @@ impl Settings {
             cache_bytes: given.cache_bytes,
             path: given.path.clone(),
         };
-        given.nothing_left(PARAMETERS)?;
+        given.check_all_taken(PARAMETERS)?;
         Ok(out)
     }
 

@@ -29,7 +29,7 @@ const READERS_MAX: u32 = 8_192;
 pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
     let map_bytes = options.take_bytes("map")?.unwrap_or(MAP_BYTES);
     let reads_ahead = options.take_one_of("readahead", &["off", "on"])? == "on";
-    options.nothing_left("map, readahead (on, off)")?;
+    options.check_all_taken("map, readahead (on, off)")?;
     let mut builder = EnvOpenOptions::new().read_txn_without_tls();
     builder.map_size(usize::try_from(map_bytes).unwrap_or(usize::MAX));
     builder.max_readers(READERS_MAX);

@@ -32,7 +32,7 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineErro
         options.take_bytes("page")?.unwrap_or(PAGE_BYTES),
         options.take_bytes("basement")?.unwrap_or(BASEMENT_BYTES),
     );
-    options.nothing_left(PARAMETERS)?;
+    options.check_all_taken(PARAMETERS)?;
     let Some((_, method)) = METHODS.iter().find(|(name, _)| *name == compression) else {
         return Err(EngineError(format!(
             "compression is '{compression}'; allowed is {PARAMETERS}"

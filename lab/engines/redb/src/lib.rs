@@ -24,7 +24,7 @@ const FILE: &str = "data.redb";
 /// # Errors
 /// The file cannot be made or is damaged, or a parameter is unknown.
 pub fn open(options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
-    options.nothing_left("")?;
+    options.check_all_taken("")?;
     let cache = usize::try_from(options.cache_bytes).unwrap_or(usize::MAX);
     let database = Database::builder()
         .set_cache_size(cache)

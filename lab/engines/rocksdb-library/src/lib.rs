@@ -29,10 +29,10 @@ const MEMTABLE_BYTES: (u64, u64) = (1 << 20, 64 << 20);
 pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
     let adapter_spec = AdapterSpec::of(&mut options, "RocksDB", ADAPTER, LIBRARY, ADVICE);
     let settings = Settings::take(&mut options)?;
-    options.nothing_left(PARAMETERS)?;
+    options.check_all_taken(PARAMETERS)?;
     let has_log = options.durability != Durability::None;
     let spec = EngineSpec {
-        about: settings.about(options.cache_bytes),
+        about: settings.describe(options.cache_bytes),
         durability: options.durability,
         has_log,
         is_compacting,
@@ -108,7 +108,7 @@ impl Settings {
         )
     }
 
-    fn about(&self, cache_bytes: u64) -> String {
+    fn describe(&self, cache_bytes: u64) -> String {
         let mut out = format!(
             "{}, {}, blocks of {} KiB, cache {} MiB, memtable {} MiB, {}",
             self.style,

@@ -63,7 +63,7 @@ pub fn open(given: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
         options,
         _base: base,
         durability,
-        about: settings.about(),
+        about: settings.describe(),
     }))
 }
 

@@ -110,7 +110,7 @@ impl OwnOptions {
     }
 }
 
-fn within(name: &str, value: u64, low: u64, high: u64) -> Result<u64, EngineError> {
+fn check_range(name: &str, value: u64, low: u64, high: u64) -> Result<u64, EngineError> {
     if (low..=high).contains(&value) {
         return Ok(value);
     }
@@ -146,13 +146,13 @@ impl Settings {
             has_blobs: given.take_bool("blobs")?,
             is_direct: given.take_bool("direct")?,
             is_aligned: given.take_bool("align")?,
-            block_bytes: within(
+            block_bytes: check_range(
                 "block",
                 given.take_bytes("block")?.unwrap_or(BLOCK_BYTES),
                 256,
                 BLOCK_BYTES_MAX,
             )?,
-            memtable_bytes: within("wbuf", memtable_bytes, MEMTABLE_BYTES_MIN, u64::MAX)?,
+            memtable_bytes: check_range("wbuf", memtable_bytes, MEMTABLE_BYTES_MIN, u64::MAX)?,
             bloom_bits,
             delayed_write_rate: given.take_bytes("delayed_write_rate")?,
             soft_limit_bytes: given.take_bytes("soft_limit")?,
@@ -160,7 +160,7 @@ impl Settings {
             cache_bytes: given.cache_bytes,
             own: OwnOptions::take(given)?,
         };
-        given.nothing_left(PARAMETERS)?;
+        given.check_all_taken(PARAMETERS)?;
         if out.is_aligned && out.compression != "none" {
             return Err(EngineError(format!(
                 "align is true with compression {}; aligned blocks need compression none",
@@ -231,7 +231,7 @@ impl Settings {
     }
 
     /// Describes the settings.
-    pub(crate) fn about(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let mut out = format!("{}, {}", self.style, self.compression);
         if self.has_blobs {
             out += ", blobs";
@@ -282,21 +282,21 @@ fn size_text(bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    fn about(query: &str) -> Result<String, String> {
+    fn describe_query(query: &str) -> Result<String, String> {
         let options = EngineOptions::parse(&format!("x?{query}")).unwrap();
         Settings::take(options)
-            .map(|settings| settings.about())
+            .map(|settings| settings.describe())
             .map_err(|error| error.to_string())
     }
 
     #[test]
     fn everything_asked_for_is_in_the_name() {
         assert_eq!(
-            about("").unwrap(),
+            describe_query("").unwrap(),
             "leveled, lz4, blocks of 4 KiB, cache 64 MiB, memtable 16 MiB, bloom filter of 10 bits"
         );
         assert_eq!(
-            about(
+            describe_query(
                 "style=universal&compression=none&blobs=true&block=64K&cache=1G&wbuf=2M&bloom=0&\
                 align=true&direct=true&delayed_write_rate=12582912&soft_limit=1G&hard_limit=2G"
             )
@@ -329,7 +329,7 @@ mod tests {
             ("options-file=nowhere", ["nowhere", "No such file"]),
             ("shape=round", ["'shape'", "delayed_write_rate"]),
         ] {
-            let text = about(query).unwrap_err();
+            let text = describe_query(query).unwrap_err();
             assert!(words.iter().all(|word| text.contains(word)), "{text}");
         }
     }

@@ -21,8 +21,8 @@ impl AdapterSpec {
     }
 
     /// The error, in one line, of an adapter that cannot be made.
-    pub(crate) fn failed(&self, reason: &str) -> EngineError {
-        EngineError(self.spec().failed(reason))
+    pub(crate) fn compile_error(&self, reason: &str) -> EngineError {
+        EngineError(self.spec().compile_error(reason))
     }
 }
 

@@ -34,7 +34,7 @@ pub fn open(
     spec: EngineSpec,
 ) -> Result<Box<dyn LabEngine>, EngineError> {
     let functions =
-        Functions::of(load(adapter_spec)?).map_err(|reason| adapter_spec.failed(&reason))?;
+        Functions::of(load(adapter_spec)?).map_err(|reason| adapter_spec.compile_error(&reason))?;
     let path = CString::new(directory.as_os_str().as_bytes()).map_err(EngineError::of)?;
     let mut words = Vec::new();
     for (name, value) in settings {

@@ -92,7 +92,7 @@ impl Session {
         Ok(Self { shared, handle })
     }
 
-    fn checked(&self, what: &str, status: c_int) -> Result<(), EngineError> {
+    fn check_status(&self, what: &str, status: c_int) -> Result<(), EngineError> {
         match status {
             0 => Ok(()),
             _ => Err(EngineError(format!(
@@ -104,7 +104,7 @@ impl Session {
 
     pub(crate) fn checkpoint(&self) -> Result<(), EngineError> {
         // SAFETY: the handle is open.
-        self.checked("a checkpoint", unsafe {
+        self.check_status("a checkpoint", unsafe {
             (self.shared.functions.checkpoint)(self.handle)
         })
     }
@@ -114,7 +114,7 @@ impl Session {
         // SAFETY: the handle is open; the map lives through the call, and only `emit` uses it.
         let status =
             unsafe { (self.shared.functions.statistics)(self.handle, emit, (&raw mut out).cast()) };
-        self.checked("statistics", status).map(|()| out)
+        self.check_status("statistics", status).map(|()| out)
     }
 
     /// Syncs commits to storage. The next synced commit reports a failed flush.
@@ -185,7 +185,7 @@ impl Session {
         if let Some(panic) = panic {
             resume_unwind(panic);
         }
-        self.checked(what, status)
+        self.check_status(what, status)
     }
 }
 
@@ -196,7 +196,7 @@ impl EngineSession for Session {
         for attempt in 0..TRIES {
             let (what, status) = self.transact(batch, is_durable && spec.has_log)?;
             if status != AGAIN {
-                self.checked(what, status)?;
+                self.check_status(what, status)?;
                 return if is_durable && !spec.has_log {
                     self.checkpoint()
                 } else {
@@ -205,7 +205,7 @@ impl EngineSession for Session {
             }
             std::thread::sleep(Duration::from_micros(50 << attempt.min(10)).min(PAUSE_MAX));
         }
-        self.checked("a transaction", AGAIN)
+        self.check_status("a transaction", AGAIN)
     }
 
     fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Result<bool, EngineError> {

@@ -31,10 +31,10 @@ const CHUNK_BYTES_MIN: u64 = 512 << 10;
 pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
     let adapter_spec = AdapterSpec::of(&mut options, "WiredTiger", ADAPTER, LIBRARY, ADVICE);
     let settings = Settings::take(&mut options)?;
-    options.nothing_left(PARAMETERS)?;
+    options.check_all_taken(PARAMETERS)?;
     let has_log = options.durability != Durability::None;
     let spec = EngineSpec {
-        about: settings.about(&options),
+        about: settings.describe(&options),
         durability: options.durability,
         has_log,
         is_compacting: if settings.is_lsm {
@@ -124,7 +124,7 @@ impl Settings {
                 checkpoint=(wait=60,log_size=2GB),log=(enabled={has_log},prealloc=false),\
              transaction_sync=(enabled=false,method=fsync){extensions}{}",
             options.cache_bytes,
-            followed_by(self.own_connection.as_ref())
+            append_configuration(self.own_connection.as_ref())
         )
     }
 
@@ -140,12 +140,12 @@ impl Settings {
             "key_format=u,value_format=u,{kind},leaf_page_max={},allocation_size={allocation},\
                 block_compressor={compressor}{}",
             self.page_bytes,
-            followed_by(self.own_table.as_ref())
+            append_configuration(self.own_table.as_ref())
         )
     }
 
     /// Claims recognise the kind of system by `LSM` in the name.
-    fn about(&self, options: &EngineOptions) -> String {
+    fn describe(&self, options: &EngineOptions) -> String {
         let kind = if self.is_lsm {
             format!("LSM with chunks of {} KiB", self.chunk_bytes >> 10)
         } else {
@@ -163,7 +163,7 @@ impl Settings {
 }
 
 /// Appends the user's configuration: in a configuration string the last value of a setting counts.
-fn followed_by(own: Option<&String>) -> String {
+fn append_configuration(own: Option<&String>) -> String {
     own.map_or_else(String::new, |own| format!(",{own}"))
 }
 

@@ -178,12 +178,12 @@ impl Claim {
     }
 
     /// The runs that the claim needs of each target.
-    pub fn needed(&self, cpus: usize) -> Vec<RequiredRun> {
+    pub fn required_runs(&self, cpus: usize) -> Vec<RequiredRun> {
         let mut out: Vec<RequiredRun> = self
             .tests
             .iter()
             .flat_map(Test::selections)
-            .flat_map(|selection| selection.needed(self.differ.as_deref(), cpus))
+            .flat_map(|selection| selection.required_runs(self.differ.as_deref(), cpus))
             .collect();
         out.sort();
         out.dedup();
@@ -227,7 +227,7 @@ impl Selection {
         self.peak_of_clients.iter().map(with).collect()
     }
 
-    fn needed(&self, differ: Option<&str>, cpus: usize) -> Vec<RequiredRun> {
+    fn required_runs(&self, differ: Option<&str>, cpus: usize) -> Vec<RequiredRun> {
         let side = differ
             .zip(self.side.as_deref())
             .map(|(differ, side)| (differ.to_owned(), side.to_owned()));

@@ -405,7 +405,7 @@ struct Sample {
 
 fn describe(selection: &Selection, group: &Sample) -> String {
     let metric =
-        metric::named(&selection.metric).map_or(selection.metric.as_str(), |metric| metric.name);
+        metric::find(&selection.metric).map_or(selection.metric.as_str(), |metric| metric.name);
     let mut settings: Vec<String> = group
         .settings
         .iter()
@@ -509,7 +509,7 @@ fn fits(run: &RunResult, wanted: &std::collections::BTreeMap<String, String>) ->
     let Ok(here) = serde_json::to_value(&run.settings) else {
         return false;
     };
-    let preset = Workload::named(&run.run.workload)
+    let preset = Workload::load(&run.run.workload)
         .and_then(|workload| workload.settings(&run.settings.preset, Overrides::default()))
         .ok()
         .and_then(|settings| serde_json::to_value(settings).ok());
@@ -542,7 +542,7 @@ fn value(selection: &Selection, run: &RunResult) -> Option<f64> {
         return scan_r_squared(run);
     }
     let step = step(run, &selection.step)?;
-    metric::named(&selection.metric)?.value(step)
+    metric::find(&selection.metric)?.value(step)
 }
 
 fn step<'a>(run: &'a RunResult, name: &str) -> Option<&'a StepResult> {
@@ -564,14 +564,14 @@ fn step<'a>(run: &'a RunResult, name: &str) -> Option<&'a StepResult> {
 
 /// R² of a straight line that explains the median latency by the number of scanned documents.
 fn scan_r_squared(run: &RunResult) -> Option<f64> {
-    let workload = Workload::named(&run.run.workload).ok()?;
+    let workload = Workload::load(&run.run.workload).ok()?;
     let point = |step: &StepResult| {
         let planned = workload.steps.iter().find(|planned| {
             planned.name == step.name && planned.work.operation == Operation::Scan
         })?;
         Some((
             f64::from(planned.work.limit?),
-            metric::named("latency_us_p50")?.value(step)?,
+            metric::find("latency_us_p50")?.value(step)?,
         ))
     };
     line(&run.steps.iter().filter_map(point).collect::<Vec<_>>()).map(|fit| fit.r_squared)

@@ -19,12 +19,12 @@ struct Line {
     runs: Vec<RunResult>,
 }
 
-fn recorded() -> RunResult {
+fn read_recorded() -> RunResult {
     serde_json::from_str(include_str!("../../tests/data/point.json")).unwrap()
 }
 
 fn blank(name: &str) -> StepResult {
-    let mut step = recorded().steps.remove(1);
+    let mut step = read_recorded().steps.remove(1);
     step.name = name.to_owned();
     step.seconds = 10.0;
     step.series.clear();
@@ -138,7 +138,7 @@ fn settings(workload: &str, given: &BTreeMap<String, String>) -> crate::workload
         }
     };
     let overrides: Overrides = toml::from_str(&given.iter().map(line).collect::<String>()).unwrap();
-    Workload::named(workload)
+    Workload::load(workload)
         .unwrap()
         .settings("smoke", overrides)
         .unwrap()
@@ -153,7 +153,7 @@ fn parse(line: &str) -> Line {
             ("lsm", ("", ""), BTreeMap::new(), Vec::new());
         for word in clause.split_whitespace() {
             match (word.split_once('='), word.split_once('/')) {
-                (Some((name, value)), _) if crate::metric::named(name).is_some() => {
+                (Some((name, value)), _) if crate::metric::find(name).is_some() => {
                     metrics.push((name, value.parse::<f64>().unwrap()))
                 }
                 (Some((name, _)), _) if difference(name).is_some() => of = word,
@@ -185,7 +185,7 @@ fn parse(line: &str) -> Line {
 }
 
 fn make_run(of: &str, workload: &str, given: &BTreeMap<String, String>) -> RunResult {
-    let mut run = recorded();
+    let mut run = read_recorded();
     run.steps.clear();
     run.run.workload = workload.to_owned();
     if workload != crate::result::REPLAY_WORKLOAD {
@@ -258,7 +258,7 @@ fn every_claim_is_confirmed_by_what_it_says_and_refuted_by_the_opposite() {
     let is_of_a_file = |claim: &&Claim| {
         claim.tests.iter().all(|test| {
             test.selections()
-                .all(|selection| Workload::named(&selection.workload).is_ok())
+                .all(|selection| Workload::load(&selection.workload).is_ok())
         })
     };
     for claim in all()

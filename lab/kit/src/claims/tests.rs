@@ -8,7 +8,7 @@ fn hot(clients: u32, rate: f64) -> RunResult {
     let mut out: RunResult =
         serde_json::from_str(include_str!("../../tests/data/point.json")).unwrap();
     out.run.workload = "hot".to_owned();
-    let workload = Workload::named("hot").unwrap();
+    let workload = Workload::load("hot").unwrap();
     out.settings = workload
         .settings(
             "smoke",
@@ -68,7 +68,7 @@ fn all_sixty_claims_are_there_and_name_things_that_exist() {
 fn check_selection(claim: &Claim, selection: &Selection) {
     if selection.workload == crate::result::REPLAY_WORKLOAD {
         assert!(
-            crate::metric::named(&selection.metric).is_some()
+            crate::metric::find(&selection.metric).is_some()
                 && ["real", "stress"].contains(&selection.step.as_str()),
             "{}",
             claim.id
@@ -96,7 +96,7 @@ fn check_selection(claim: &Claim, selection: &Selection) {
         "{}",
         claim.id
     );
-    let workload = Workload::named(&selection.workload).unwrap();
+    let workload = Workload::load(&selection.workload).unwrap();
     let stem = selection
         .step
         .trim_end_matches(".first")
@@ -111,7 +111,7 @@ fn check_selection(claim: &Claim, selection: &Selection) {
         selection.step
     );
     assert!(
-        selection.metric == "scan_r_squared" || crate::metric::named(&selection.metric).is_some(),
+        selection.metric == "scan_r_squared" || crate::metric::find(&selection.metric).is_some(),
         "{}: {}",
         claim.id,
         selection.metric
@@ -120,14 +120,14 @@ fn check_selection(claim: &Claim, selection: &Selection) {
 
 #[test]
 fn a_claim_knows_its_runs() {
-    let needed = one("C33").needed(2);
+    let needed = one("C33").required_runs(2);
     let clients: Vec<&str> = needed
         .iter()
         .filter_map(|needed| needed.settings.first())
         .map(|(_, value)| value.as_str())
         .collect();
     assert_eq!(clients, ["1", "16", "2", "4", "64", "8"]);
-    assert!(one("C07").needed(6).iter().any(|needed| {
+    assert!(one("C07").required_runs(6).iter().any(|needed| {
         needed
             .settings
             .contains(&("clients".to_owned(), "6".to_owned()))
@@ -218,7 +218,7 @@ fn cached_data_do_not_decide_about_uncached_ones() {
     for repeat in 0..3 {
         for clients in [8, 64] {
             let mut run = hot(clients, 1_000.0 + f64::from(repeat));
-            let workload = Workload::named("update").unwrap();
+            let workload = Workload::load("update").unwrap();
             run.run.workload = "update".to_owned();
             run.settings = workload
                 .settings(

@@ -32,7 +32,7 @@ fn keys(run: &RunResult) -> (String, String) {
 /// configuration, it is the change between its repeats and as many repeats of another. `None` while
 /// a configuration has fewer than [`REPEATS_MIN`] complete and correct runs.
 pub fn smallest_change(runs: &[RunResult]) -> Option<f64> {
-    let rate = metric::named("rate")?;
+    let rate = metric::find("rate")?;
     // For each group of equal settings, the configurations in the order of their first runs.
     let mut groups: BTreeMap<String, Vec<(String, Vec<&RunResult>)>> = BTreeMap::new();
     for run in runs.iter().filter(|run| is_usable(run).is_ok()) {

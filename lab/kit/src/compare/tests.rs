@@ -1,7 +1,7 @@
 //! Comparisons with known verdicts, and groups that must be refused.
 
 use super::*;
-use crate::metric::named;
+use crate::metric::find;
 use crate::result::RunResult;
 
 /// A run of the point workload with two clients whose rate is `rate`.
@@ -21,7 +21,7 @@ fn names() -> [String; 2] {
 }
 
 fn verdict(metric: &str, pairs: &[(f64, f64)]) -> MetricComparison {
-    compare_metric(named(metric).unwrap(), pairs, "queries")
+    compare_metric(find(metric).unwrap(), pairs, "queries")
 }
 
 #[test]

@@ -131,7 +131,7 @@ impl EngineOptions {
     ///
     /// # Errors
     /// There is such a parameter.
-    pub fn nothing_left(&self, allowed: &str) -> Result<(), EngineError> {
+    pub fn check_all_taken(&self, allowed: &str) -> Result<(), EngineError> {
         match self.parameters.first() {
             None => Ok(()),
             Some((name, _)) => Err(EngineError(format!(
@@ -185,13 +185,13 @@ mod tests {
         );
         assert!(
             options
-                .nothing_left("")
+                .check_all_taken("")
                 .unwrap_err()
                 .to_string()
                 .contains("'style'")
         );
         assert_eq!(options.take("style").as_deref(), Some("universal"));
-        assert!(options.nothing_left("").is_ok());
+        assert!(options.check_all_taken("").is_ok());
         for wrong in [
             "",
             "?cache=1",

@@ -76,7 +76,7 @@ mod tests {
             target: "Quarry".to_owned(),
             step: "point".to_owned(),
             unit: "queries".to_owned(),
-            metric: crate::metric::named("rate").unwrap(),
+            metric: crate::metric::find("rate").unwrap(),
             entry: Entry {
                 run: format!("run-{number}"),
                 at: format!("2026-11-{number:02}"),

@@ -41,14 +41,14 @@ pub fn csv(all: &[Series]) -> String {
                 &entry.build,
                 &one.conditions,
             ];
-            let cells: Vec<String> = cells.iter().map(|cell| quoted(cell)).collect();
+            let cells: Vec<String> = cells.iter().map(|cell| quote_cell(cell)).collect();
             let _ = writeln!(out, "{},{},{segment}", cells.join(","), entry.value);
         }
     }
     out
 }
 
-fn quoted(text: &str) -> String {
+fn quote_cell(text: &str) -> String {
     if text.contains([',', '"', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
@@ -94,7 +94,7 @@ pub fn prometheus(all: &[Series]) -> String {
     }
     let mut out = String::new();
     for (id, lines) in metrics {
-        let name = crate::metric::named(id).map_or(id, |metric| metric.name);
+        let name = crate::metric::find(id).map_or(id, |metric| metric.name);
         let _ = writeln!(out, "# HELP quarry_lab_{id} {name}, last run");
         let _ = writeln!(out, "# TYPE quarry_lab_{id} gauge");
         let _ = writeln!(out, "{}", lines.join("\n"));
@@ -128,7 +128,7 @@ mod tests {
             target: "Db".to_owned(),
             step: "point".to_owned(),
             unit: "queries".to_owned(),
-            metric: crate::metric::named("rate").unwrap(),
+            metric: crate::metric::find("rate").unwrap(),
             entries: vec![entry(10.0), entry(5.5)],
             changes: vec![Change {
                 at: 1,

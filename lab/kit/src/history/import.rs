@@ -46,7 +46,7 @@ fn value(row: Vec<String>) -> Result<Value, String> {
         .ok()
         .filter(|number| number.is_finite());
     let number = number.ok_or_else(|| format!("the value is '{value}', which is not a number"))?;
-    let metric = metric::named(&metric).ok_or_else(|| format!("there is no metric '{metric}'"))?;
+    let metric = metric::find(&metric).ok_or_else(|| format!("there is no metric '{metric}'"))?;
     Ok(Value {
         name,
         conditions,
@@ -107,7 +107,7 @@ mod tests {
             target: "A".to_owned(),
             step: "point".to_owned(),
             unit: "queries".to_owned(),
-            metric: metric::named("rate").unwrap(),
+            metric: metric::find("rate").unwrap(),
             entry: Entry {
                 run: run.to_owned(),
                 at: format!("at {run}"),

@@ -161,7 +161,7 @@ pub fn values(runs: &[RunResult]) -> Vec<Value> {
     for run in runs.iter().filter(is_usable) {
         let conditions = Conditions::of(run);
         for step in run.steps.iter().filter(|step| step.measured) {
-            let metrics = METRICS.iter().filter_map(|id| metric::named(id));
+            let metrics = METRICS.iter().filter_map(|id| metric::find(id));
             out.extend(metrics.filter_map(|metric| {
                 let value = metric.value(step)?;
                 Some(Value::new(run, step, &conditions, metric, value))

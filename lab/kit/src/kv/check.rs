@@ -18,14 +18,14 @@ pub(super) fn row(
 ) -> Result<(), CallOutcome> {
     let wrong = |reason: String| {
         let message = format!("the row with key {key:?}: {reason}");
-        CallOutcome::failed(WRONG_CONTENTS, message)
+        CallOutcome::failure(WRONG_CONTENTS, message)
     };
     let Some(contents) = tables.contents.get(table) else {
         return Ok(());
     };
     // A row that cannot be decoded is not the row that was stored.
     let values = encode::decode(row)
-        .ok_or_else(|| CallOutcome::failed("damaged row", format!("{key:?} cannot be decoded")))?;
+        .ok_or_else(|| CallOutcome::failure("damaged row", format!("{key:?} cannot be decoded")))?;
     let kind = tables.tables.get(table).map(|table| table.kind);
     let has_text_keys = kind.is_some_and(crate::row::DocumentKind::has_text_keys);
     let id = encode::id_of_key(table, key, has_text_keys);
@@ -71,7 +71,7 @@ impl<'a> ScanCheck<'a> {
         };
         if self.rows > 0 && key.cmp(&self.last) != wanted {
             let message = format!("{key:?} was returned after {:?}", self.last);
-            self.wrong = Some(CallOutcome::failed(WRONG_ORDER, message));
+            self.wrong = Some(CallOutcome::failure(WRONG_ORDER, message));
             return false;
         }
         if let Some(table) = self.table {
@@ -89,6 +89,6 @@ impl<'a> ScanCheck<'a> {
 
     pub(super) fn outcome(self) -> CallOutcome {
         self.wrong
-            .unwrap_or_else(|| CallOutcome::done(1, self.rows))
+            .unwrap_or_else(|| CallOutcome::success(1, self.rows))
     }
 }

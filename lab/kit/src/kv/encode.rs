@@ -39,7 +39,7 @@ pub(super) fn row_key(table: usize, id: &Key) -> Vec<u8> {
 
 pub(super) fn push_id(out: &mut Vec<u8>, id: &Key) {
     match id {
-        Key::Number(number) => out.extend(ordered(*number)),
+        Key::Number(number) => out.extend(encode_ordered(*number)),
         Key::Text(text) => out.extend(text.as_bytes()),
     }
 }
@@ -54,7 +54,7 @@ pub(super) fn id_of_key(table: usize, key: &[u8], is_text: bool) -> Option<Key> 
     Some(Key::Number(number.cast_signed()))
 }
 
-fn ordered(number: i64) -> [u8; 8] {
+fn encode_ordered(number: i64) -> [u8; 8] {
     ((number as u64) ^ (1 << 63)).to_be_bytes()
 }
 
@@ -62,7 +62,7 @@ fn ordered(number: i64) -> [u8; 8] {
 pub(super) fn push_ordered(out: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Int(number) => out.extend(((*number as u32) ^ (1 << 31)).to_be_bytes()),
-        Value::Long(number) | Value::Date(number) => out.extend(ordered(*number)),
+        Value::Long(number) | Value::Date(number) => out.extend(encode_ordered(*number)),
         Value::Double(number) => {
             let bits = number.to_bits();
             let flipped = if bits >> 63 == 1 {

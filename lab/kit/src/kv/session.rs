@@ -173,7 +173,7 @@ impl KvSession {
         let mut seen = HashSet::new();
         for id in ids {
             if !seen.insert(id) || self.engine.get(id, &mut self.buffer)? {
-                return Ok(CallOutcome::failed(
+                return Ok(CallOutcome::failure(
                     "duplicate id",
                     "a row with this id exists".to_owned(),
                 ));
@@ -188,14 +188,14 @@ impl KvSession {
                 false
             })?;
             if found {
-                return Ok(CallOutcome::failed(
+                return Ok(CallOutcome::failure(
                     "duplicate value",
                     "a unique index has a row with these values".to_owned(),
                 ));
             }
         }
         self.engine.write(batch, self.sync)?;
-        Ok(CallOutcome::done(ops, ops))
+        Ok(CallOutcome::success(ops, ops))
     }
 
     fn position(&self, table: usize, field: &str) -> usize {
@@ -229,7 +229,7 @@ impl KvSession {
                 if !looks {
                     // A row that cannot be decoded is not the row that was stored.
                     if encode::counter(&self.buffer).is_none() {
-                        return Ok(CallOutcome::failed("damaged row", format!("{key:?}")));
+                        return Ok(CallOutcome::failure("damaged row", format!("{key:?}")));
                     }
                     continue;
                 }
@@ -239,7 +239,7 @@ impl KvSession {
                 }
             }
         }
-        Ok(CallOutcome::done(1, found))
+        Ok(CallOutcome::success(1, found))
     }
 
     fn modify(
@@ -254,7 +254,7 @@ impl KvSession {
         if let (RowChange::Put(fields), false) = (&change, has_indexes) {
             let batch = [KeyChange::Put(key.to_vec(), encode::encode(fields))];
             self.engine.write(&batch, self.sync)?;
-            return Ok(CallOutcome::done(1, 1));
+            return Ok(CallOutcome::success(1, 1));
         }
         let was_there = self.engine.get(key, &mut self.buffer)?;
         let before = if was_there {
@@ -264,7 +264,7 @@ impl KvSession {
         };
         let after = match change {
             RowChange::Put(fields) => encode::encode(&fields),
-            _ if !was_there => return Ok(CallOutcome::done(1, 0)),
+            _ if !was_there => return Ok(CallOutcome::success(1, 0)),
             RowChange::Inc => encode::add_to_row(before, 1)
                 .ok_or_else(|| EngineError("a row is damaged".to_owned()))?,
             RowChange::Set(at, value) => replace(&shared, table, before, at, value)?,
@@ -294,7 +294,7 @@ impl KvSession {
         }
         batch.push(KeyChange::Put(key.to_vec(), after));
         self.engine.write(&batch, self.sync)?;
-        Ok(CallOutcome::done(1, 1))
+        Ok(CallOutcome::success(1, 1))
     }
 
     fn delete(&mut self, table: usize, keys: &[Vec<u8>]) -> Result<CallOutcome, EngineError> {
@@ -311,18 +311,18 @@ impl KvSession {
             batch.push(KeyChange::Delete(key.clone()));
         }
         self.engine.write(&batch, self.sync)?;
-        Ok(CallOutcome::done(found, found))
+        Ok(CallOutcome::success(found, found))
     }
 
     fn execute(&mut self, encoded: KvCall) -> Result<CallOutcome, EngineError> {
         match encoded {
-            KvCall::Unsupported => Ok(CallOutcome::failed(
+            KvCall::Unsupported => Ok(CallOutcome::failure(
                 "no statements",
                 "an engine takes no statements".to_owned(),
             )),
             KvCall::Write { batch, ops } => {
                 self.engine.write(&batch, self.sync)?;
-                Ok(CallOutcome::done(ops, ops))
+                Ok(CallOutcome::success(ops, ops))
             }
             KvCall::Insert {
                 batch,
@@ -363,7 +363,7 @@ impl KvSession {
                     found += u64::from(values.get(at) == Some(&value));
                     true
                 })?;
-                Ok(CallOutcome::done(1, found))
+                Ok(CallOutcome::success(1, found))
             }
         }
     }
@@ -517,7 +517,7 @@ impl Session for KvSession {
     async fn run(&mut self, encoded: KvCall) -> CallOutcome {
         match self.execute(encoded) {
             Ok(outcome) => outcome,
-            Err(error) => CallOutcome::failed("engine error", error.to_string()),
+            Err(error) => CallOutcome::failure("engine error", error.to_string()),
         }
     }
 }

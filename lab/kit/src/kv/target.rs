@@ -98,7 +98,7 @@ impl KvTarget {
 }
 
 /// The engine's settings for the result.
-fn configured(settings: &std::collections::BTreeMap<String, String>) -> serde_json::Value {
+fn describe_settings(settings: &std::collections::BTreeMap<String, String>) -> serde_json::Value {
     if settings.is_empty() {
         serde_json::Value::Null
     } else {
@@ -128,7 +128,7 @@ impl Target for KvTarget {
                 is_flushed: Some(self.0.durability == "sync"),
                 build: None,
                 options: std::collections::BTreeMap::new(),
-                build_info: configured(&self.0.engine.configuration()),
+                build_info: describe_settings(&self.0.engine.configuration()),
             },
             pid: Some(pid),
             data: path,

@@ -261,7 +261,7 @@ impl Procedure {
             }
             "get-link" => {
                 let key = self.link_key();
-                done.rows = records.many(Query::of(&LINK, &key)).await?.len() as u64;
+                done.rows = records.find_many(Query::of(&LINK, &key)).await?.len() as u64;
             }
             "get-link-list" => {
                 let key = [
@@ -269,12 +269,12 @@ impl Procedure {
                     ("link_type", self.kind.into()),
                     ("visibility", Field::Int(1)),
                 ];
-                let list = Query::of(&LINK, &key).ordered("time", true, LIST_MAX);
+                let list = Query::of(&LINK, &key).order_by("time", true, LIST_MAX);
                 records.scan(list, &mut |_| done.rows += 1).await?;
             }
             "count-link" => {
                 let key = [("id", self.id1.into()), ("link_type", self.kind.into())];
-                done.rows = records.many(Query::of(&COUNT, &key)).await?.len() as u64;
+                done.rows = records.find_many(Query::of(&COUNT, &key)).await?.len() as u64;
             }
             "add-link" => count(VISIBLE, self.add_link(records).await?),
             "update-link" => {
@@ -288,7 +288,7 @@ impl Procedure {
                 done.rows = records.update(&LINK, &key, &changes).await?;
             }
             "delete-link" => count(VISIBLE, self.show_link(records, false).await?),
-            _ => done.rows = records.many(Query::of(&NODE, &node_key)).await?.len() as u64,
+            _ => done.rows = records.find_many(Query::of(&NODE, &node_key)).await?.len() as u64,
         }
         Ok(done)
     }
@@ -296,7 +296,9 @@ impl Procedure {
     /// Adds the link, or shows it again.
     async fn add_link<R: Records>(&self, records: &mut R) -> Outcome<i64> {
         let key = self.link_key();
-        let there = records.many(Query::of(&LINK, &key).locked()).await?;
+        let there = records
+            .find_many(Query::of(&LINK, &key).for_update())
+            .await?;
         if !there.is_empty() {
             return self.show_link(records, true).await;
         }
@@ -306,14 +308,16 @@ impl Procedure {
             id2: self.id2,
         };
         let added = link(ends, now(), self.link_data.clone());
-        again_if_there(records.insert(&LINK, &[added]).await)?;
+        retry_duplicate(records.insert(&LINK, &[added]).await)?;
         self.add_to_count(records, 1).await
     }
 
     /// Shows or hides an existing link; returns the change of the count.
     async fn show_link<R: Records>(&self, records: &mut R, is_shown: bool) -> Outcome<i64> {
         let key = self.link_key();
-        let there = records.many(Query::of(&LINK, &key).locked()).await?;
+        let there = records
+            .find_many(Query::of(&LINK, &key).for_update())
+            .await?;
         let wanted = i64::from(is_shown);
         if there
             .first()
@@ -340,7 +344,7 @@ impl Procedure {
         ];
         if records.update(&COUNT, &key, &changes).await? == 0 {
             let first = count_record(self.id1, self.kind, by);
-            again_if_there(records.insert(&COUNT, &[first]).await)?;
+            retry_duplicate(records.insert(&COUNT, &[first]).await)?;
         }
         Ok(by)
     }
@@ -348,7 +352,7 @@ impl Procedure {
 
 /// Turns a duplicate key into a new attempt: another client stored the same record after this
 /// transaction had looked, and the next attempt will see it.
-fn again_if_there(stored: Outcome<()>) -> Outcome<()> {
+fn retry_duplicate(stored: Outcome<()>) -> Outcome<()> {
     const DUPLICATE: [&str; 2] = ["11000", "1062"];
     match stored {
         Err(RecordsError::Failed { kind, message })
@@ -369,7 +373,7 @@ pub(super) async fn check<R: Records>(
         .sum();
     let unknown = state.unknown();
     let about = |name: &str, expected: i64, found: i64| {
-        Finding::within(name, expected - unknown..=expected + unknown, found)
+        Finding::in_range(name, expected - unknown..=expected + unknown, found)
     };
     let (nodes, _) = records.count_and_sum(&NODE, &[], "version").await?;
     let visible = [("visibility", Field::Int(1))];
@@ -377,16 +381,16 @@ pub(super) async fn check<R: Records>(
     let (_, counted) = records.count_and_sum(&COUNT, &[], "links").await?;
     let mut all = about(
         "nodes",
-        number(state.scale.rows) + state.counted(NODES),
+        number(state.scale.rows) + state.counter(NODES),
         nodes,
     );
     all.remark = format!(
         "{} transactions were begun again after a conflict",
-        state.again()
+        state.repeat_count()
     );
     Ok(vec![
         all,
-        about("links", initial + state.counted(VISIBLE), links),
+        about("links", initial + state.counter(VISIBLE), links),
         Finding::equal("counts of links equal the links", links, counted),
     ])
 }

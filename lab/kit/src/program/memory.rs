@@ -123,7 +123,7 @@ impl Records for Memory {
                 let is_there = record.0.iter().any(|(column, _)| column == name);
                 if !is_there && !is_list {
                     let message = format!("{} lacks {name}", table.name);
-                    return Err(RecordsError::failed("missing column", message));
+                    return Err(RecordsError::failure("missing column", message));
                 }
             }
             let key: Vec<(&'static str, Field)> = record
@@ -134,7 +134,7 @@ impl Records for Memory {
                 .collect();
             if small && rows.iter().any(|other| fits(other, &key)) {
                 let message = format!("{} has {key:?} already", table.name);
-                return Err(RecordsError::failed("duplicate", message));
+                return Err(RecordsError::failure("duplicate", message));
             }
             rows.push(record.clone());
         }
@@ -155,14 +155,14 @@ impl Records for Memory {
         for (column, change) in changes.iter().filter(|_| !is_lost) {
             let Some((_, value)) = record.0.iter_mut().find(|(name, _)| name == column) else {
                 let message = format!("{} has no {column}", table.name);
-                return Err(RecordsError::failed("no such column", message));
+                return Err(RecordsError::failure("no such column", message));
             };
             match (change, &value) {
                 (Set::To(new), _) => *value = new.clone(),
                 (Set::Add(number), Field::Int(old)) => *value = Field::Int(old + number),
                 (Set::Add(_), other) => {
                     let message = format!("{column} is {other:?}");
-                    return Err(RecordsError::failed("not a number", message));
+                    return Err(RecordsError::failure("not a number", message));
                 }
             }
         }

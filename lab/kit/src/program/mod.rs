@@ -146,7 +146,7 @@ impl ProgramCall {
         let under_way = self.state.begin();
         let ran = self.repeat(records).await;
         if !matches!(ran, Err(RecordsError::Lost(_))) {
-            under_way.ended();
+            under_way.end();
         }
         ran
     }
@@ -169,7 +169,7 @@ impl ProgramCall {
             match error {
                 RecordsError::Again(_) => {
                     records.abort().await;
-                    self.state.begun_again();
+                    self.state.count_repeat();
                 }
                 RecordsError::Failed { .. } => {
                     records.abort().await;

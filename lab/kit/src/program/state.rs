@@ -50,11 +50,11 @@ pub struct Finding {
 impl Finding {
     /// A value that must equal the expected one.
     pub(super) fn equal(name: &str, expected: i64, found: i64) -> Self {
-        Self::within(name, expected..=expected, found)
+        Self::in_range(name, expected..=expected, found)
     }
 
     /// A value that must lie between two numbers, both included.
-    pub(super) fn within(name: &str, expected: RangeInclusive<i64>, found: i64) -> Self {
+    pub(super) fn in_range(name: &str, expected: RangeInclusive<i64>, found: i64) -> Self {
         Self {
             name: name.to_owned(),
             expected,
@@ -75,11 +75,11 @@ pub(super) struct Effect {
     pub(super) turned_back: bool,
 }
 
-/// A call under way. If it is dropped without [`OpenCall::ended`], it remains counted as under way.
+/// A call under way. If it is dropped without [`OpenCall::end`], it remains counted as under way.
 pub(super) struct OpenCall<'a>(&'a ProgramState);
 
 impl OpenCall<'_> {
-    pub(super) fn ended(self) {
+    pub(super) fn end(self) {
         self.0.ended.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -108,12 +108,12 @@ impl ProgramState {
         OpenCall(self)
     }
 
-    pub(super) fn begun_again(&self) {
+    pub(super) fn count_repeat(&self) {
         self.again.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The number of transactions that the target aborted and that were repeated.
-    pub fn again(&self) -> u64 {
+    pub fn repeat_count(&self) -> u64 {
         self.again.load(Ordering::Relaxed)
     }
 
@@ -121,7 +121,7 @@ impl ProgramState {
     pub fn counts(&self) -> Vec<i64> {
         let own = [&self.begun, &self.ended, &self.again];
         let own = own.map(|one| i64::try_from(one.load(Ordering::Relaxed)).unwrap_or(i64::MAX));
-        let figures = (0..COUNTERS).map(|number| self.counted(number));
+        let figures = (0..COUNTERS).map(|number| self.counter(number));
         own.into_iter().chain(figures).collect()
     }
 
@@ -144,7 +144,7 @@ impl ProgramState {
         }
     }
 
-    pub(super) fn counted(&self, number: usize) -> i64 {
+    pub(super) fn counter(&self, number: usize) -> i64 {
         let counter = self.counters.get(number);
         counter.map_or(0, |counter| counter.load(Ordering::Relaxed))
     }

@@ -33,7 +33,7 @@ fn ready<T>(future: impl Future<Output = T>) -> T {
 
 /// Loads a program, does `calls` of its transactions, and checks; returns the state, and whether
 /// each call succeeded.
-fn tried(
+fn try_program(
     program: Program,
     embeds: bool,
     calls: u64,
@@ -73,7 +73,7 @@ fn what_programs_leave_behind_passes_their_checks() {
     for program in PROGRAMS {
         for embeds in [false, true] {
             for fault in [Fault::None, Fault::Conflict(3)] {
-                let (findings, state, failed) = tried(program, embeds, 150, fault);
+                let (findings, state, failed) = try_program(program, embeds, 150, fault);
                 assert!(findings.len() >= 3, "{program:?}");
                 assert_eq!(
                     wrong(&findings),
@@ -81,7 +81,11 @@ fn what_programs_leave_behind_passes_their_checks() {
                     "{program:?} {fault:?}"
                 );
                 assert_eq!(failed, 0, "{program:?} {fault:?}");
-                assert_eq!(state.again() > 0, fault != Fault::None, "{program:?}");
+                assert_eq!(
+                    state.repeat_count() > 0,
+                    fault != Fault::None,
+                    "{program:?}"
+                );
             }
         }
     }
@@ -91,7 +95,7 @@ fn what_programs_leave_behind_passes_their_checks() {
 fn lost_changes_are_found() {
     for program in PROGRAMS {
         for embeds in [false, true] {
-            let (findings, ..) = tried(program, embeds, 150, Fault::LoseChange(20));
+            let (findings, ..) = try_program(program, embeds, 150, Fault::LoseChange(20));
             assert!(
                 !wrong(&findings).is_empty(),
                 "{program:?} {embeds}: lost changes"
@@ -102,7 +106,7 @@ fn lost_changes_are_found() {
 
 #[test]
 fn a_reader_that_sees_half_a_transfer_is_told_of() {
-    let (findings, ..) = tried(Program::Trx, false, 30, Fault::LoseChange(5));
+    let (findings, ..) = try_program(Program::Trx, false, 30, Fault::LoseChange(5));
     let names: Vec<&str> = wrong(&findings)
         .iter()
         .map(|one| one.name.as_str())

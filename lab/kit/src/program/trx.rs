@@ -148,7 +148,7 @@ impl Procedure {
                 "a reader saw {rows} accounts with {sum}, expected {expected} with {}",
                 expected * MONEY
             );
-            return Err(RecordsError::failed("wrong sum", message));
+            return Err(RecordsError::failure("wrong sum", message));
         }
         Ok(Effect {
             rows: u64::try_from(rows).unwrap_or(0),
@@ -185,8 +185,8 @@ pub(super) async fn check<R: Records>(
     let (found, balance) = records.count_and_sum(&ACCOUNTS, &[], "balance").await?;
     let (_, savings) = records.count_and_sum(&ACCOUNTS, &[], "savings").await?;
     let (_, moves) = records.count_and_sum(&ACCOUNTS, &[], "moves").await?;
-    let written = state.counted(WRITES);
-    let mut writes = Finding::within(
+    let written = state.counter(WRITES);
+    let mut writes = Finding::in_range(
         "writes in accounts equal writes of acknowledged transactions",
         // A transaction without a reply was done as a whole or not at all.
         written..=written.saturating_add(state.unknown() * accounts),
@@ -195,7 +195,7 @@ pub(super) async fn check<R: Records>(
     if state.unknown() == 0 {
         writes.expected = written..=written;
     }
-    writes.remark = format!("{} were begun again after a conflict", state.again());
+    writes.remark = format!("{} were begun again after a conflict", state.repeat_count());
     Ok(vec![
         Finding::equal("accounts", accounts, found),
         Finding::equal(
@@ -207,7 +207,7 @@ pub(super) async fn check<R: Records>(
         Finding::equal(
             "states with another sum, seen by readers",
             0,
-            state.counted(WRONG),
+            state.counter(WRONG),
         ),
     ])
 }

@@ -51,7 +51,7 @@ pub(super) fn write(out: &mut String, step: &StepResult, configurations: &[Confi
     if clients.len() < 2 && !has_hot_rows {
         return;
     }
-    for metric in METRICS.iter().filter_map(|id| metric::named(id)) {
+    for metric in METRICS.iter().filter_map(|id| metric::find(id)) {
         let rows: Vec<Row> = configurations
             .iter()
             .map(|one| {
@@ -228,7 +228,7 @@ fn write_hot(
     clients: &[u32],
     configurations: &[Configuration<'_>],
 ) {
-    let Some(metric) = metric::named("rate") else {
+    let Some(metric) = metric::find("rate") else {
         return;
     };
     let mut rows: BTreeMap<(usize, u32), String> = BTreeMap::new();

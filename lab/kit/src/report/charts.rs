@@ -42,7 +42,7 @@ fn time_unit(step: &StepResult) -> (f64, &'static str) {
 }
 
 /// A chart over time without its lines.
-pub(super) fn over_time(
+pub(super) fn time_chart(
     step: &StepResult,
     title: &str,
     y_title: &str,
@@ -162,7 +162,7 @@ fn throughput(step: &StepResult) -> Chart {
             step.rate.average,
             format!("average {}", format::number(step.rate.average)),
         )),
-        ..over_time(
+        ..time_chart(
             step,
             "Throughput",
             &format!("{unit} per second"),
@@ -174,7 +174,7 @@ fn throughput(step: &StepResult) -> Chart {
 /// The cumulative average. For inserts it is drawn over the number of stored documents, because
 /// their number slows a tree down.
 fn cumulative(step: &StepResult) -> Chart {
-    let base = over_time(
+    let base = time_chart(
         step,
         "Cumulative average",
         &format!("{} per second", step.unit),
@@ -249,7 +249,7 @@ fn latency(step: &StepResult) -> Chart {
             of("longest", 4, |point| point.latency_us_max),
         ],
         opens_logarithmic: true,
-        ..over_time(step, "Latency of a call", "latency", Quantity::LatencyUs)
+        ..time_chart(step, "Latency of a call", "latency", Quantity::LatencyUs)
     }
 }
 
@@ -308,7 +308,7 @@ fn percentiles(step: &StepResult) -> Chart {
         warmup_end: 0.0,
         stalls: Vec::new(),
         opens_logarithmic: true,
-        ..over_time(
+        ..time_chart(
             step,
             "Latency by percentile",
             "latency",
@@ -340,7 +340,7 @@ fn cpu(result: &RunResult, step: &StepResult) -> Chart {
         caption: format!("CPUs busy, of {cpus} there are."),
         lines,
         stalls: Vec::new(),
-        ..over_time(step, "CPU", "CPUs busy", Quantity::Number)
+        ..time_chart(step, "CPU", "CPUs busy", Quantity::Number)
     }
 }
 
@@ -374,7 +374,7 @@ fn storage(step: &StepResult) -> Option<Chart> {
             .to_owned(),
         lines,
         stalls: Vec::new(),
-        ..over_time(step, "Storage traffic", "bytes per second", Quantity::Bytes)
+        ..time_chart(step, "Storage traffic", "bytes per second", Quantity::Bytes)
     })
 }
 
@@ -403,6 +403,6 @@ fn memory(step: &StepResult) -> Option<Chart> {
         caption: "Of the server process.".to_owned(),
         lines,
         stalls: Vec::new(),
-        ..over_time(step, "Memory and data", "bytes", Quantity::Bytes)
+        ..time_chart(step, "Memory and data", "bytes", Quantity::Bytes)
     })
 }

@@ -67,10 +67,10 @@ pub fn summary_csv(runs: &[RunResult]) -> String {
                 step.seconds.to_string(),
             ];
             cells.extend(METRICS.map(|id| {
-                let value = metric::named(id).and_then(|metric| metric.value(step));
+                let value = metric::find(id).and_then(|metric| metric.value(step));
                 value.map_or_else(String::new, |value| value.to_string())
             }));
-            let cells: Vec<String> = cells.iter().map(|cell| quoted(cell)).collect();
+            let cells: Vec<String> = cells.iter().map(|cell| quote_cell(cell)).collect();
             out.push_str(&cells.join(","));
             out.push('\n');
         }
@@ -79,7 +79,7 @@ pub fn summary_csv(runs: &[RunResult]) -> String {
 }
 
 /// A cell, in quotation marks where it needs them.
-fn quoted(cell: &str) -> String {
+fn quote_cell(cell: &str) -> String {
     if cell.contains([',', '"', '\n']) {
         format!("\"{}\"", cell.replace('"', "\"\""))
     } else {

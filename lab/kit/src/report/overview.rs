@@ -36,7 +36,7 @@ pub(super) fn write(out: &mut String, result: &RunResult) {
             .map(|step| {
                 (
                     step.name.clone(),
-                    metric::named(id).and_then(|metric| metric.value(step)),
+                    metric::find(id).and_then(|metric| metric.value(step)),
                 )
             })
             .collect();
@@ -62,7 +62,7 @@ pub(super) fn write(out: &mut String, result: &RunResult) {
         Quantity::Bytes,
         "directory_bytes",
     ));
-    if let Some(chart) = overlay::scatter(&scanned(result)) {
+    if let Some(chart) = overlay::scatter(&scan_steps(result)) {
         out.push_str(&chart.render());
     }
     for (number, group) in measured.chunks(COLOURS).enumerate() {
@@ -92,8 +92,8 @@ pub(super) fn write(out: &mut String, result: &RunResult) {
 }
 
 /// Steps that look at a number of documents, with that number as the workload file says.
-fn scanned(result: &RunResult) -> Vec<(u32, &StepResult)> {
-    let Ok(workload) = Workload::named(&result.run.workload) else {
+fn scan_steps(result: &RunResult) -> Vec<(u32, &StepResult)> {
+    let Ok(workload) = Workload::load(&result.run.workload) else {
         return Vec::new();
     };
     let limit = |name: &str| {

@@ -109,7 +109,7 @@ fn section_of(mut new: Vec<NewValues<'_>>) -> String {
 /// One row of a table here: heading, cells, whether it is the new one.
 type Line = (String, Vec<Option<f64>>, bool);
 
-fn published(row: &Row) -> Line {
+fn published_line(row: &Row) -> Line {
     (
         row.name.clone(),
         (0..row.values.len()).map(|at| row.value(at)).collect(),
@@ -174,7 +174,7 @@ fn find<'a>(result: &'a RunResult, name: &str) -> Option<&'a StepResult> {
 
 /// Configurations by clients; the new ones in the columns of their clients.
 fn clients(out: &mut String, table: &Table, new: &[NewValues<'_>]) {
-    let Some((name, metric)) = table.step.as_deref().zip(metric::named(&table.metric)) else {
+    let Some((name, metric)) = table.step.as_deref().zip(metric::find(&table.metric)) else {
         return;
     };
     let mut columns: Vec<u32> = table
@@ -289,7 +289,7 @@ fn with_columns(
     let mut columns = table.columns.clone();
     columns.extend(shown.iter().map(|one| one.name.clone()));
     let lines = table.rows.iter().map(|row| {
-        let (name, mut cells, _) = published(row);
+        let (name, mut cells, _) = published_line(row);
         cells.extend(shown.iter().map(|one| of(one, row)));
         (name, cells, false)
     });
@@ -298,7 +298,7 @@ fn with_columns(
 
 /// Steps by engines; the new metrics are columns.
 fn steps(out: &mut String, table: &Table, new: &[NewValues<'_>]) {
-    let Some(metric) = metric::named(&table.metric) else {
+    let Some(metric) = metric::find(&table.metric) else {
         return;
     };
     let of = |one: &NewValues<'_>, row: &Row| one.mean(&row.name, |step| step_value(metric, step));
@@ -372,13 +372,13 @@ fn rounds(out: &mut String, table: &Table, new: &[NewValues<'_>]) {
             lines.push((format!("{}, {name}{documents}", one.name), cells, true));
         }
     }
-    lines.extend(table.rows.iter().map(published));
+    lines.extend(table.rows.iter().map(published_line));
     write_table(out, table, "server", &table.columns, &lines, usize::MAX);
 }
 
 /// The metric that a published row shows.
 fn measurement(name: &str) -> Option<&'static Metric> {
-    metric::named(match name {
+    metric::find(match name {
         "Ops/sec" | "Updates/s" => "rate",
         "micros/op" => "us_per_op",
         "99% Latency" => "latency_us_p99",

@@ -37,7 +37,7 @@ pub fn rate_page(search: &RateSearch, runs: &[RunResult]) -> String {
     out.push_str("<div class=\"charts\">\n");
     out.push_str(&curve(search, runs).render());
     out.push_str("</div>\n");
-    write_tried(&mut out, search);
+    write_rates(&mut out, search);
     out.push_str("<h2>Runs</h2>\n<div class=\"card\"><table><tbody>\n");
     for run in runs {
         let _ = writeln!(
@@ -104,7 +104,7 @@ fn curve(search: &RateSearch, runs: &[RunResult]) -> Chart {
     }
 }
 
-fn write_tried(out: &mut String, search: &RateSearch) {
+fn write_rates(out: &mut String, search: &RateSearch) {
     out.push_str(
         "<h2>Rates tried</h2>\n<div class=\"card scroll\"><table class=\"right steps\">\
             <thead><tr><th \

@@ -63,7 +63,7 @@ pub(super) fn write(
         }
     }
     out.push_str("</tr></thead><tbody>\n");
-    for metric in METRICS.iter().filter_map(|id| metric::named(id)) {
+    for metric in METRICS.iter().filter_map(|id| metric::find(id)) {
         write_row(out, step, metric, &named);
     }
     out.push_str("</tbody></table></div>\n");

@@ -405,7 +405,7 @@ mod tests {
     use crate::recorder::latency_summary;
     use crate::result::{AnswerDifference, KindResult};
 
-    fn replayed(us: u64) -> RunResult {
+    fn replay_result(us: u64) -> RunResult {
         let mut run: RunResult =
             serde_json::from_str(include_str!("../../tests/data/point.json")).unwrap();
         let latency = |us: u64| {
@@ -442,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_replay_has_its_table_its_bars_and_its_differences() {
-        let run = replayed(50);
+        let run = replay_result(50);
         let html = section(&run);
         for text in [
             "<th>P70</th>",
@@ -456,7 +456,7 @@ mod tests {
             assert!(html.contains(text), "{text}: {html}");
         }
         assert!(!html.contains("NaN"));
-        let page = side_by_side(&[replayed(50), replayed(70)]);
+        let page = side_by_side(&[replay_result(50), replay_result(70)]);
         assert!(
             page.matches("<figure").count() == 2 && page.contains("as recorded"),
             "{page}"
@@ -471,9 +471,9 @@ mod tests {
 
     #[test]
     fn writes_are_judged_by_their_slowest_kind_from_sending() {
-        let run = replayed(50);
+        let run = replay_result(50);
         let step = run.main_step().unwrap();
-        let value = |id: &str| crate::metric::named(id).unwrap().value(step).unwrap();
+        let value = |id: &str| crate::metric::find(id).unwrap().value(step).unwrap();
         assert!(
             (value("write_kind_us_max") - 5_000.0).abs() < 10.0,
             "queries do not count"

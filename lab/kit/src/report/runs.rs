@@ -280,7 +280,7 @@ fn write_bars(
         ("latency_us_p99", Quantity::LatencyUs),
         ("server_cpu_us_per_op", Quantity::LatencyUs),
     ] {
-        let Some(metric) = metric::named(id) else {
+        let Some(metric) = metric::find(id) else {
             continue;
         };
         let series = groups.iter().enumerate().map(|(at, group)| BarSeries {
@@ -392,7 +392,7 @@ fn write_tables(
     cells: &[Vec<&RunResult>],
     groups: &[Configuration<'_>],
 ) {
-    let metrics: Vec<&Metric> = METRICS.iter().filter_map(|id| metric::named(id)).collect();
+    let metrics: Vec<&Metric> = METRICS.iter().filter_map(|id| metric::find(id)).collect();
     let rows: Vec<(&str, &Vec<&RunResult>)> = groups
         .iter()
         .zip(cells)

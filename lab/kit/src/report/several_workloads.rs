@@ -19,11 +19,11 @@ pub fn workloads_page(runs: &[RunResult]) -> Result<String, RunsError> {
     if names.len() < 2 {
         return runs_page(runs);
     }
-    runs_page(&combined(runs, &names))
+    runs_page(&combine_runs(runs, &names))
 }
 
 /// For each configuration and repeat one run, whose steps are the main steps of all workloads.
-fn combined(runs: &[RunResult], names: &[&str]) -> Vec<RunResult> {
+fn combine_runs(runs: &[RunResult], names: &[&str]) -> Vec<RunResult> {
     let mut groups: BTreeMap<String, Vec<&RunResult>> = BTreeMap::new();
     for run in runs {
         let key = format!(
@@ -114,7 +114,7 @@ mod tests {
             run("a", 3, 300.0),
             run("b", 4, 30.0),
         ];
-        let all = combined(&runs, &["a", "b"]);
+        let all = combine_runs(&runs, &["a", "b"]);
         assert_eq!(all.len(), 2);
         let rates: Vec<f64> = all[1].steps.iter().map(|step| step.rate.average).collect();
         assert_eq!(rates, [300.0, 30.0]);

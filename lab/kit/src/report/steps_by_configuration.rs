@@ -27,7 +27,7 @@ pub(super) fn section(steps: &[&StepResult], configurations: &[Configuration<'_>
     }
     let mut out = "<h2>All measured steps</h2>\n<div class=\"charts\">\n".to_owned();
     for (id, quantity) in CHARTS {
-        let Some(metric) = metric::named(id) else {
+        let Some(metric) = metric::find(id) else {
             continue;
         };
         let series = configurations
@@ -73,7 +73,7 @@ pub(super) fn section(steps: &[&StepResult], configurations: &[Configuration<'_>
         ("device_reads_per_op", "Device reads per operation by step"),
         ("directory_gb", "Data directory after each step, GB"),
     ] {
-        if let Some(metric) = metric::named(id) {
+        if let Some(metric) = metric::find(id) {
             table(&mut out, title, metric, steps, configurations);
         }
     }

@@ -9,7 +9,7 @@ use crate::result::{AgreementResult, Expiry, FanOut, ProgramRuns, RunResult, Ste
 
 /// A table of all steps with readers and one of all in which documents expired.
 pub(super) fn write(out: &mut String, result: &RunResult) {
-    let readers = |step: &StepResult| step.more.fan_out.as_ref().map(fan_out);
+    let readers = |step: &StepResult| step.more.fan_out.as_ref().map(fan_out_figures);
     write_table(out, "Readers of changes", result, readers);
     let expiry = |step: &StepResult| step.more.expiry.as_ref().map(expiry);
     write_table(out, "Documents that expire", result, expiry);
@@ -106,7 +106,7 @@ fn or_unknown(value: Option<String>) -> String {
     value.unwrap_or_else(|| "–".to_owned())
 }
 
-fn fan_out(found: &FanOut) -> Figures {
+fn fan_out_figures(found: &FanOut) -> Figures {
     let lag = |percent: f64| or_unknown(found.lag.percentile(percent).map(format::latency_us));
     vec![
         ("readers", found.readers.to_string()),
@@ -164,7 +164,7 @@ fn expiry(found: &Expiry) -> Figures {
 
 /// A line for each watcher of a step.
 pub fn watch_lines(step: &StepResult) -> Vec<String> {
-    let readers = step.more.fan_out.as_ref().map(fan_out);
+    let readers = step.more.fan_out.as_ref().map(fan_out_figures);
     let expired = step.more.expiry.as_ref().map(expiry);
     let line = |figures: Figures| {
         let words = figures

@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    fn drawn(kind: DocumentKind, number: u64) -> (Key, Vec<(&'static str, Value)>) {
+    fn draw_row(kind: DocumentKind, number: u64) -> (Key, Vec<(&'static str, Value)>) {
         let id = kind.key(number);
         let mut random = stream(9, "load", "insert", number as u32);
         let mut fields = kind.draw(&mut random, number, 100, 24, 0);
@@ -311,7 +311,7 @@ mod tests {
             DocumentKind::Ycsb,
             DocumentKind::Small,
         ] {
-            let (id, mut fields) = drawn(kind, 7);
+            let (id, mut fields) = draw_row(kind, 7);
             assert_eq!(look(kind, &id, &fields), Ok(()), "{kind:?}");
             let mut random = stream(3, "run", "update-set", 0);
             let (name, mut value) = kind.fresh_field(&mut random, 24);
@@ -324,7 +324,7 @@ mod tests {
                 fewer.remove(missing);
                 assert!(look(kind, &id, &fewer).is_err(), "{kind:?} {missing}");
             }
-            let (other, _) = drawn(kind, 8);
+            let (other, _) = draw_row(kind, 8);
             assert!(
                 look(kind, &other, &fields).is_err(),
                 "{kind:?}: the contents of another row"
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn sizes_and_published_shapes_stay() {
         let kind = DocumentKind::Sysbench;
-        let (_, fields) = drawn(kind, 3);
+        let (_, fields) = draw_row(kind, 3);
         let Value::Text(c) = &fields[1].1 else {
             panic!("{fields:?}");
         };
@@ -356,7 +356,7 @@ mod tests {
                     .all(|group| group.len() == 11 && group.bytes().all(|b| b.is_ascii_digit())),
             "{c}"
         );
-        let (_, fields) = drawn(DocumentKind::Keyed, 3);
+        let (_, fields) = draw_row(DocumentKind::Keyed, 3);
         let Value::Text(body) = &fields[0].1 else {
             panic!("{fields:?}");
         };

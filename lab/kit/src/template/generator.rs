@@ -230,7 +230,7 @@ impl Generator {
 }
 
 /// Draws a value outside of clients, with the same result each time.
-pub(super) fn drawn_once(template: &Template) -> Tree {
+pub(super) fn draw_constant(template: &Template) -> Tree {
     template.draw(&mut DrawContext {
         random: &mut crate::seed::from(0),
         number: 1,
@@ -246,7 +246,7 @@ pub(super) fn drawn_once(template: &Template) -> Tree {
 /// Draws a command or pipeline that is used outside of clients.
 pub fn constant(table: &toml::Table) -> Tree {
     let template = Template::table(table).unwrap_or(Template::Constant(Tree::Null));
-    drawn_once(&template)
+    draw_constant(&template)
 }
 
 /// A Zipf distribution over `count` numbers, with its constants.

@@ -414,10 +414,10 @@ impl Statement {
     pub fn draw(&self, table: usize, draws: &mut DrawContext<'_>) -> StatementCall {
         let mut variables = Variables::new();
         for (name, value) in &self.variables {
-            let drawn = value.draw(&mut with(draws, &variables));
+            let drawn = value.draw(&mut with_variables(draws, &variables));
             variables.insert(name.clone(), drawn);
         }
-        let mut part = |part: &Part| part.kind.draw(&mut with(draws, &variables));
+        let mut part = |part: &Part| part.kind.draw(&mut with_variables(draws, &variables));
         let command = match &self.action {
             Action::One(one) => Command::One(one.collection.clone(), part(one)),
             Action::Transaction(parts) => Command::Transaction(
@@ -438,7 +438,7 @@ impl Statement {
     }
 }
 
-fn with<'a>(draws: &'a mut DrawContext<'_>, variables: &'a Variables) -> DrawContext<'a> {
+fn with_variables<'a>(draws: &'a mut DrawContext<'_>, variables: &'a Variables) -> DrawContext<'a> {
     DrawContext {
         random: draws.random,
         number: draws.number,

@@ -11,7 +11,7 @@ use crate::workload::Operation;
 
 impl ClientWork {
     /// The effect of the call just drawn, should its reply never come.
-    pub fn in_flight(&self) -> Effect {
+    pub fn pending_effect(&self) -> Effect {
         let unknown = Effect::default();
         let Some(operation) = self.pending.operation else {
             return unknown;
@@ -65,13 +65,13 @@ impl ClientWork {
                     "{operation:?} found {rows} documents, expected {}",
                     pending.expected
                 );
-                CallOutcome::failed("document not found", message)
+                CallOutcome::failure("document not found", message)
             }
             CallOutcome::Done { rows, .. } if pending.rows_max.is_some_and(|most| rows > most) => {
                 let most = pending.rows_max.unwrap_or(0);
                 let message =
                     format!("{operation:?} returned {rows} documents, at most {most} fit");
-                CallOutcome::failed("too many documents", message)
+                CallOutcome::failure("too many documents", message)
             }
             other => other,
         };

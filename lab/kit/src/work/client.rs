@@ -334,7 +334,7 @@ impl ClientWork {
             Some(next) => next,
             None => (table, self.draw_number(table), batch),
         };
-        let (first, count) = self.existing(table);
+        let (first, count) = self.existing_rows(table);
         let end = self.dataset.without_gaps(table, first + count - 1);
         if left > 1 && number < end {
             self.neighbours = Some((table, number + 1, left - 1));
@@ -347,7 +347,7 @@ impl ClientWork {
     /// other clients insert meanwhile.
     fn rows_in_range(&self, table: usize, number: u64, limit: u32) -> u64 {
         let is_in_order = self.dataset.ids == Ids::Lab && !self.dataset.kind.has_text_keys();
-        let (first, count) = self.existing(table);
+        let (first, count) = self.existing_rows(table);
         let last = self.dataset.without_gaps(table, first + count - 1);
         let rows = match (is_in_order, self.role.reverse) {
             (false, _) => u64::from(self.dataset.ids != Ids::Target),
@@ -367,7 +367,7 @@ impl ClientWork {
     }
 
     /// The existing row numbers: the first and their count.
-    pub(super) fn existing(&self, table: usize) -> (u64, u64) {
+    pub(super) fn existing_rows(&self, table: usize) -> (u64, u64) {
         let Some(state) = self.dataset.tables.get(table) else {
             return (1, 1);
         };
@@ -381,7 +381,7 @@ impl ClientWork {
     }
 
     pub(super) fn draw_number(&mut self, table: usize) -> u64 {
-        let (first, count) = self.existing(table);
+        let (first, count) = self.existing_rows(table);
         let draw = self.role.draw;
         let row = first + draw.row(&mut self.random, &mut self.zipf, count);
         self.dataset.number(table, row)
@@ -389,7 +389,7 @@ impl ClientWork {
 
     /// Draws a row that no other client of this role draws.
     pub(super) fn draw_own(&mut self, table: usize) -> u64 {
-        let (first, count) = self.existing(table);
+        let (first, count) = self.existing_rows(table);
         let (client, clients) = (u64::from(self.client), u64::from(self.clients.max(1)));
         let own = (count + clients - 1 - client % clients) / clients;
         let at = self.random.random_range(0..own.max(1)) * clients + client;
@@ -411,7 +411,7 @@ impl ClientWork {
 
     fn scan(&mut self, limit: u32) -> Call {
         let table = self.draw_table();
-        let (first, count) = self.existing(table);
+        let (first, count) = self.existing_rows(table);
         let end = self.dataset.without_gaps(table, first + count - 1);
         let count = (end + 1).saturating_sub(first).max(1);
         let length = u64::from(limit).min(count);

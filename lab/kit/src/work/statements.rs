@@ -17,7 +17,7 @@ impl ClientWork {
             return ClientAction::End;
         };
         let table = self.draw_table();
-        let (first, count) = self.existing(table);
+        let (first, count) = self.existing_rows(table);
         let table_number = u32::try_from(table).unwrap_or(u32::MAX);
         let rows = self.dataset.settings.rows_of(table_number);
         let (dataset, zipf) = (self.dataset.clone(), &mut self.zipf);

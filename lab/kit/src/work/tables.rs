@@ -161,7 +161,7 @@ impl Dataset {
     /// Within its lane a generator counts rows without gaps; [`Self::number`] maps them to row
     /// numbers.
     #[must_use]
-    pub fn in_lane(mut self, generators: Share, marks: &[TableCheckpoint]) -> Self {
+    pub fn for_generator(mut self, generators: Share, marks: &[TableCheckpoint]) -> Self {
         self.restore(marks);
         for (table, mark) in self.tables.iter().zip(marks) {
             table.given.store(mark.visible, Ordering::Release);
@@ -265,7 +265,7 @@ impl Dataset {
     }
 
     /// Ends a step that stored `rows` in all tables together by quota.
-    pub fn stored(&self, rows: u64) {
+    pub fn record_stored(&self, rows: u64) {
         let mut before = 0;
         for (number, table) in self.tables.iter().enumerate() {
             let end = self.end_of(rows, number);
@@ -294,7 +294,7 @@ impl Dataset {
     }
 
     /// Notes that all rows were deleted.
-    pub fn emptied(&self) {
+    pub fn record_emptied(&self) {
         self.sparse.store(false, Ordering::Release);
         self.versions.clear();
         for table in &self.tables {
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn generators_never_give_the_same_number_and_nothing_is_given_twice_afterwards() {
-        let workload = crate::workload::Workload::named("ycsb-d").unwrap();
+        let workload = crate::workload::Workload::load("ycsb-d").unwrap();
         let settings = workload.settings("smoke", Default::default()).unwrap();
         let kind = workload.data.documents;
         let new = || Dataset::new(kind, Ids::Lab, settings.clone());
@@ -366,7 +366,7 @@ mod tests {
         let mut seen: BTreeSet<u64> = (1..=12).collect();
         let mut ends = Vec::new();
         for (generator, rows) in [(0, 5), (1, 0), (2, 3)] {
-            let own = new().in_lane(Share::new(generator, 3), &before);
+            let own = new().for_generator(Share::new(generator, 3), &before);
             for _ in 0..rows {
                 let row = own.tables[0].give(1);
                 own.tables[0].acknowledge(row, 1);

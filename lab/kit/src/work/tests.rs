@@ -11,7 +11,7 @@ use crate::target::{Call, CallOutcome};
 use crate::workload::{DocumentKind, Ids, Operation, Overrides, Role, Workload};
 
 fn dataset(workload: &str, given: Overrides) -> (Workload, Arc<Dataset>) {
-    let workload = Workload::named(workload).unwrap();
+    let workload = Workload::load(workload).unwrap();
     let settings = workload.settings("smoke", given).unwrap();
     let dataset = Dataset::new(workload.data.documents, workload.data.ids, settings);
     (workload, Arc::new(dataset))
@@ -63,11 +63,11 @@ fn clients_share_the_rows_of_all_tables_without_gap_or_overlap() {
                     );
                 }
                 let (_, effect) =
-                    work.account(CallOutcome::done(rows.len() as u64, rows.len() as u64));
+                    work.account(CallOutcome::success(rows.len() as u64, rows.len() as u64));
                 assert_eq!(effect.inserted, rows.len() as u64);
             }
         }
-        dataset.stored(1_003);
+        dataset.record_stored(1_003);
     }
     assert_eq!(seen.len(), 2_006);
     let visible: Vec<u64> = dataset.tables.iter().map(TableState::visible).collect();
@@ -89,7 +89,7 @@ fn own_rows_of_clients_never_meet_and_cover_all() {
             ..Overrides::default()
         },
     );
-    dataset.stored(31);
+    dataset.record_stored(31);
     let mut all = BTreeSet::new();
     for client in 0..4 {
         let mut work = work(
@@ -113,7 +113,7 @@ fn own_rows_of_clients_never_meet_and_cover_all() {
 #[test]
 fn a_read_that_finds_nothing_fails_unless_rows_may_be_missing() {
     let (_, dataset) = dataset("point", Overrides::default());
-    dataset.stored(100);
+    dataset.record_stored(100);
     for (misses, is_failure) in [(false, true), (true, false)] {
         let mut work = ClientWork::new(
             role(Operation::Point),
@@ -124,7 +124,7 @@ fn a_read_that_finds_nothing_fails_unless_rows_may_be_missing() {
             misses,
         );
         assert!(matches!(work.draw(), ClientAction::Call(..)));
-        let (outcome, _) = work.account(CallOutcome::done(1, 0));
+        let (outcome, _) = work.account(CallOutcome::success(1, 0));
         assert_eq!(matches!(outcome, CallOutcome::Failed { .. }), is_failure);
     }
 }
@@ -138,7 +138,7 @@ fn deletes_follow_inserts_and_inserts_wait_for_them() {
             ..Overrides::default()
         },
     );
-    dataset.stored(1_000);
+    dataset.record_stored(1_000);
     dataset.begin_step(true);
     let mut insert = work(
         &dataset,
@@ -164,7 +164,7 @@ fn deletes_follow_inserts_and_inserts_wait_for_them() {
     );
     let mut inserted = 0;
     while let ClientAction::Call(..) = insert.draw() {
-        insert.account(CallOutcome::done(10, 10));
+        insert.account(CallOutcome::success(10, 10));
         inserted += 10;
     }
     assert_eq!(
@@ -175,7 +175,7 @@ fn deletes_follow_inserts_and_inserts_wait_for_them() {
         panic!()
     };
     assert_eq!((ids.first(), ids.len()), (Some(&Key::Number(1)), 10));
-    let (_, effect) = delete.account(CallOutcome::done(10, 10));
+    let (_, effect) = delete.account(CallOutcome::success(10, 10));
     assert_eq!(effect.deleted, 10);
     assert!(matches!(insert.draw(), ClientAction::Call(..)));
 }
@@ -190,7 +190,7 @@ fn a_deleted_row_is_put_back_by_who_deleted_it() {
             ..Overrides::default()
         },
     );
-    dataset.stored(50);
+    dataset.record_stored(50);
     let mut work = work(
         &dataset,
         role(Operation::DeleteInsert),
@@ -200,13 +200,13 @@ fn a_deleted_row_is_put_back_by_who_deleted_it() {
     let ClientAction::Call(_, Call::Delete { ids, .. }) = work.draw() else {
         panic!()
     };
-    let (_, effect) = work.account(CallOutcome::done(1, 1));
+    let (_, effect) = work.account(CallOutcome::success(1, 1));
     assert!((effect.deleted, effect.inserted) == (1, 0) && work.must_reinsert());
     let ClientAction::Call(_, Call::Insert { rows, .. }) = work.draw() else {
         panic!()
     };
     assert_eq!(rows[0].id.as_ref(), ids.first());
-    let (_, effect) = work.account(CallOutcome::done(1, 1));
+    let (_, effect) = work.account(CallOutcome::success(1, 1));
     assert!((effect.deleted, effect.inserted) == (0, 1) && !work.must_reinsert());
 }
 
@@ -228,7 +228,7 @@ fn rows_stored_at_random_leave_a_share_of_one_by_e_missing() {
     );
     let mut distinct = 0;
     while let ClientAction::Call(..) = work.draw() {
-        distinct += work.account(CallOutcome::done(1, 1)).1.inserted;
+        distinct += work.account(CallOutcome::success(1, 1)).1.inserted;
     }
     assert!((6_250..6_400).contains(&distinct), "{distinct}");
 }
@@ -242,7 +242,7 @@ fn mixes_keep_their_weights_and_latest_prefers_the_newest() {
             ..Overrides::default()
         },
     );
-    dataset.stored(1_000);
+    dataset.record_stored(1_000);
     let run = workload
         .steps
         .iter()
@@ -254,7 +254,7 @@ fn mixes_keep_their_weights_and_latest_prefers_the_newest() {
         match work.draw() {
             ClientAction::Call(Operation::Insert, Call::Insert { rows, .. }) => {
                 inserts += rows.len();
-                work.account(CallOutcome::done(1, 1));
+                work.account(CallOutcome::success(1, 1));
             }
             ClientAction::Call(_, Call::Get { id, .. }) => {
                 newest += usize::from(id == DocumentKind::Ycsb.key(dataset.tables[0].visible()));
@@ -276,7 +276,7 @@ fn batches_of_neighbours_go_on_where_the_read_before_was() {
             ..Overrides::default()
         },
     );
-    dataset.stored(1_000);
+    dataset.record_stored(1_000);
     let mut reader = work(
         &dataset,
         Role {
@@ -314,7 +314,7 @@ fn an_update_may_be_preceded_by_a_read_of_its_row() {
             ..Overrides::default()
         },
     );
-    dataset.stored(1_000);
+    dataset.record_stored(1_000);
     let mut updater = work(
         &dataset,
         Role {
@@ -333,13 +333,13 @@ fn an_update_may_be_preceded_by_a_read_of_its_row() {
         panic!("no pair")
     };
     assert_eq!(read, updated);
-    let (_, effect) = updater.account(CallOutcome::done(1, 1));
+    let (_, effect) = updater.account(CallOutcome::success(1, 1));
     assert_eq!(effect.added, 1);
 }
 
 #[test]
 fn ids_without_order_are_unlike_and_scattered() {
-    let workload = Workload::named("insert-grow").unwrap();
+    let workload = Workload::load("insert-grow").unwrap();
     let settings = workload.settings("smoke", Overrides::default()).unwrap();
     let dataset = Dataset::new(workload.data.documents, Ids::Random, settings);
     let keys: Vec<Key> = (1..=10_000).map(|number| dataset.key(number)).collect();

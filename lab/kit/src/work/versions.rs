@@ -134,7 +134,7 @@ impl Versions {
     }
 
     /// The values that sampled rows must hold while no write is under way.
-    pub fn expected(&self) -> Vec<ExpectedRow> {
+    pub fn expected_rows(&self) -> Vec<ExpectedRow> {
         let rows = self.rows();
         let all = rows.iter().filter_map(|((table, number), known)| {
             let RowState::Fields(fields) = known else {
@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    fn written(begun: Instant, hash: u64) -> SampledWrite {
+    fn sampled_write(begun: Instant, hash: u64) -> SampledWrite {
         SampledWrite {
             table: 0,
             number: 7,
@@ -186,8 +186,8 @@ mod tests {
         }
     }
 
-    fn expected(versions: &Versions) -> Vec<u64> {
-        let all = versions.expected();
+    fn expected_values(versions: &Versions) -> Vec<u64> {
+        let all = versions.expected_rows();
         all.first()
             .map(|(_, _, fields)| fields[0].1.clone())
             .unwrap_or_default()
@@ -197,40 +197,40 @@ mod tests {
     fn the_last_value_is_expected_and_of_overlapping_ones_any() {
         let versions = Versions::of(10);
         let first = Instant::now();
-        versions.take(&written(first, 1), true);
-        assert_eq!(expected(&versions), [1]);
+        versions.take(&sampled_write(first, 1), true);
+        assert_eq!(expected_values(&versions), [1]);
         std::thread::sleep(Duration::from_millis(2));
         let second = Instant::now();
-        versions.take(&written(second, 2), true);
-        assert_eq!(expected(&versions), [2]);
+        versions.take(&sampled_write(second, 2), true);
+        assert_eq!(expected_values(&versions), [2]);
         // This write began before the second one had ended.
-        versions.take(&written(second, 3), true);
-        assert_eq!(expected(&versions), [2, 3]);
+        versions.take(&sampled_write(second, 3), true);
+        assert_eq!(expected_values(&versions), [2, 3]);
         // A write without an answer may happen at any time.
-        versions.take(&written(first, 4), false);
+        versions.take(&sampled_write(first, 4), false);
         std::thread::sleep(Duration::from_millis(2));
-        versions.take(&written(Instant::now(), 5), true);
-        assert_eq!(expected(&versions), [4, 5]);
+        versions.take(&sampled_write(Instant::now(), 5), true);
+        assert_eq!(expected_values(&versions), [4, 5]);
     }
 
     #[test]
     fn nothing_is_expected_of_what_is_not_known() {
         let versions = Versions::of(10);
-        versions.take(&written(Instant::now(), 1), false);
+        versions.take(&sampled_write(Instant::now(), 1), false);
         assert!(
-            expected(&versions).is_empty(),
+            expected_values(&versions).is_empty(),
             "it may hold what was loaded"
         );
-        versions.take(&written(Instant::now(), 2), true);
-        assert_eq!(expected(&versions), [1, 2]);
+        versions.take(&sampled_write(Instant::now(), 2), true);
+        assert_eq!(expected_values(&versions), [1, 2]);
         versions.forget(0, 7);
-        versions.take(&written(Instant::now(), 3), true);
-        assert!(expected(&versions).is_empty());
+        versions.take(&sampled_write(Instant::now(), 3), true);
+        assert!(expected_values(&versions).is_empty());
         versions.clear();
-        versions.take(&written(Instant::now(), 3), true);
-        assert_eq!(expected(&versions), [3]);
+        versions.take(&sampled_write(Instant::now(), 3), true);
+        assert_eq!(expected_values(&versions), [3]);
         versions.switch_off();
-        assert!(expected(&versions).is_empty() && !versions.watches(0, 7));
+        assert!(expected_values(&versions).is_empty() && !versions.watches(0, 7));
         let large = Versions::of(1_000_000);
         let sample = (0..1_000_000).filter(|number| large.watches(0, *number));
         assert!((800..1_200).contains(&sample.count()));

@@ -52,7 +52,7 @@ fn is_update(operation: Operation) -> bool {
 impl Workload {
     /// Adapts the workload to the settings.
     #[must_use]
-    pub fn adapted(mut self, settings: &Settings) -> Self {
+    pub fn adapt(mut self, settings: &Settings) -> Self {
         let data = &mut self.data;
         for index in data
             .indexes
@@ -319,8 +319,8 @@ mod tests {
     use super::super::Overrides;
     use super::*;
 
-    fn refused(workload: &str, given: Overrides) -> String {
-        Workload::named(workload)
+    fn settings_error(workload: &str, given: Overrides) -> String {
+        Workload::load(workload)
             .unwrap()
             .settings("smoke", given)
             .unwrap_err()
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn settings_change_the_steps_and_the_data() {
-        let workload = Workload::named("insert-grow").unwrap();
+        let workload = Workload::load("insert-grow").unwrap();
         let given = Overrides {
             unique_indexes: Some(1),
             ids: Some(Ids::Random),
@@ -337,7 +337,7 @@ mod tests {
             ..Overrides::default()
         };
         let settings = workload.settings("smoke", given).unwrap();
-        let changed = workload.changed_from_paper(&settings);
+        let changed = workload.list_paper_changes(&settings);
         for wanted in [
             "unique indexes 1 (paper: 0)",
             "ids made by random (paper: target)",
@@ -345,7 +345,7 @@ mod tests {
         ] {
             assert!(changed.iter().any(|line| line == wanted), "{changed:?}");
         }
-        let adapted = workload.adapted(&settings);
+        let adapted = workload.adapt(&settings);
         assert_eq!(
             adapted
                 .data
@@ -360,7 +360,7 @@ mod tests {
             (Ids::Random, Some(5))
         );
 
-        let workload = Workload::named("forestdb").unwrap();
+        let workload = Workload::load("forestdb").unwrap();
         let given = Overrides {
             settle_after: Some("load".to_owned()),
             read_batch: Some(3),
@@ -368,7 +368,7 @@ mod tests {
         };
         let settings = workload.settings("smoke", given).unwrap();
         let names: Vec<String> = workload
-            .adapted(&settings)
+            .adapt(&settings)
             .steps
             .iter()
             .take(3)
@@ -376,7 +376,7 @@ mod tests {
             .collect();
         assert_eq!(names, ["load", "rest-after-load", "ows.1"]);
 
-        let workload = Workload::named("capped").unwrap();
+        let workload = Workload::load("capped").unwrap();
         let settings = workload
             .settings(
                 "smoke",
@@ -386,8 +386,8 @@ mod tests {
                 },
             )
             .unwrap();
-        assert_eq!(workload.adapted(&settings).data.capped_bytes, None);
-        let workload = Workload::named("update").unwrap();
+        assert_eq!(workload.adapt(&settings).data.capped_bytes, None);
+        let workload = Workload::load("update").unwrap();
         let settings = workload
             .settings(
                 "smoke",
@@ -399,7 +399,7 @@ mod tests {
             .unwrap();
         assert_eq!(
             workload
-                .adapted(&settings)
+                .adapt(&settings)
                 .steps
                 .iter()
                 .map(|step| step.work.prefetch)
@@ -519,7 +519,7 @@ mod tests {
             ),
         ];
         for (workload, overrides, reason) in cases {
-            let found = refused(workload, overrides);
+            let found = settings_error(workload, overrides);
             assert!(found.contains(reason), "{workload}: {found}");
         }
     }

@@ -27,7 +27,7 @@ impl Agreement {
     }
 
     /// The stages of the other pipeline.
-    pub fn with(&self) -> Vec<Tree> {
+    pub fn other_stages(&self) -> Vec<Tree> {
         let other = if self.copy {
             &self.pipeline
         } else {

@@ -79,7 +79,7 @@ impl Workload {
     /// # Errors
     /// There is no such workload.
     pub(super) fn built_in(name: &str) -> Result<&'static str, WorkloadError> {
-        let own = Self::named(name)?.name;
+        let own = Self::load(name)?.name;
         let at = Self::all()?.iter().position(|one| one.name == own);
         let text = at.and_then(|at| FILES.get(at)).copied();
         text.ok_or_else(|| WorkloadError::UnknownWorkload {
@@ -92,7 +92,7 @@ impl Workload {
     ///
     /// # Errors
     /// There is no such workload.
-    pub fn named(name: &str) -> Result<Self, WorkloadError> {
+    pub fn load(name: &str) -> Result<Self, WorkloadError> {
         if name.ends_with(".toml") {
             return Self::read(std::path::Path::new(name));
         }

@@ -52,7 +52,7 @@ impl Workload {
     ///
     /// # Errors
     /// The text or the settings are wrong.
-    pub fn sent(text: &str, name: &str, settings: &Settings) -> Result<Self, WorkloadError> {
+    pub fn parse_sent(text: &str, name: &str, settings: &Settings) -> Result<Self, WorkloadError> {
         let wrong = |reason: String| WorkloadError::File(format!("sent by the lab: {reason}"));
         let mut table: toml::Table =
             toml::from_str(text).map_err(|error| wrong(error.message().to_owned()))?;
@@ -68,7 +68,7 @@ impl Workload {
             return Err(wrong("arrivals that name a file".to_owned()));
         }
         out.check(settings)?;
-        Ok(out.adapted(settings))
+        Ok(out.adapt(settings))
     }
 
     /// Parses the text of a file; `stem` is the workload's name if the file gives none. An error
@@ -378,20 +378,20 @@ seconds = 2
         let read = Workload::parse(&text, "mine").unwrap();
         assert!(read.steps[1].work.arrivals.is_some());
         let mut settings = read.settings("smoke", Overrides::default()).unwrap();
-        let sent = Workload::sent(&text, "mine", &settings).unwrap();
+        let sent = Workload::parse_sent(&text, "mine", &settings).unwrap();
         assert_eq!((sent.name.as_str(), sent.steps.len()), ("mine", 2));
         assert!(sent.steps[1].work.arrivals.is_none(), "the file was read");
         settings.arrivals = Some(format!("recorded:{}", times.display()));
-        let refused = Workload::sent(&text, "mine", &settings).unwrap_err();
+        let refused = Workload::parse_sent(&text, "mine", &settings).unwrap_err();
         assert!(refused.to_string().contains("name a file"), "{refused}");
         (settings.arrivals, settings.clients) = (None, 5_000);
-        let refused = Workload::sent(&text, "mine", &settings).unwrap_err();
+        let refused = Workload::parse_sent(&text, "mine", &settings).unwrap_err();
         assert!(refused.to_string().contains("1 to 4096"), "{refused}");
-        assert!(Workload::sent("[data", "mine", &settings).is_err());
+        assert!(Workload::parse_sent("[data", "mine", &settings).is_err());
         for workload in Workload::all().unwrap() {
             let text = Workload::text(&workload.name).unwrap();
             let (preset, settings) = workload.presets().remove(0);
-            let sent = Workload::sent(&text, "", &settings);
+            let sent = Workload::parse_sent(&text, "", &settings);
             assert!(sent.is_ok(), "{} {preset}: {sent:?}", workload.name);
         }
         assert!(Workload::text("lunch").is_err());

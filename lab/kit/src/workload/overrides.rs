@@ -14,7 +14,7 @@ macro_rules! settings {
 
         impl Overrides {
             /// Fills missing settings from `base`.
-            pub(super) fn or(self, base: &Self) -> Self {
+            pub(super) fn fill_from(self, base: &Self) -> Self {
                 Self { $($name: self.$name.or_else(|| base.$name.clone()),)* }
             }
         }

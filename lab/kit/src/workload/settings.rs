@@ -285,7 +285,7 @@ impl Workload {
 
     /// Describes where the settings differ from the preset `paper`. With such differences a result
     /// cannot be compared with the published one.
-    pub fn changed_from_paper(&self, settings: &Settings) -> Vec<String> {
+    pub fn list_paper_changes(&self, settings: &Settings) -> Vec<String> {
         let Ok(paper) = self.settings("paper", Overrides::default()) else {
             return Vec::new();
         };

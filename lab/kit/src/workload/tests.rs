@@ -40,7 +40,7 @@ fn every_file_parses_and_has_the_four_presets() {
 
 #[test]
 fn the_command_line_wins_over_the_preset_and_the_preset_over_defaults() {
-    let insert = Workload::named("insert").unwrap();
+    let insert = Workload::load("insert").unwrap();
     let given = Overrides {
         clients: Some(7),
         ..Overrides::default()
@@ -50,7 +50,7 @@ fn the_command_line_wins_over_the_preset_and_the_preset_over_defaults() {
         (settings.clients, settings.rows, settings.batch),
         (7, 100_000, 100)
     );
-    let changed = insert.changed_from_paper(&settings);
+    let changed = insert.list_paper_changes(&settings);
     assert!(
         changed.contains(&"clients 7 (paper: 10)".to_owned()),
         "{changed:?}"
@@ -63,7 +63,7 @@ fn the_command_line_wins_over_the_preset_and_the_preset_over_defaults() {
 
 #[test]
 fn rows_follow_the_memory_limit_unless_they_are_given() {
-    let grow = Workload::named("insert-grow").unwrap();
+    let grow = Workload::load("insert-grow").unwrap();
     let rows = |rows, times_memory, memory_mb| {
         let given = Overrides {
             rows,
@@ -82,7 +82,7 @@ fn rows_follow_the_memory_limit_unless_they_are_given() {
 
 #[test]
 fn rounds_are_written_out_and_tables_share_rows() {
-    let rounds = Workload::named("insert-rounds").unwrap();
+    let rounds = Workload::load("insert-rounds").unwrap();
     let names: Vec<String> = rounds.steps(12).into_iter().map(|step| step.name).collect();
     assert_eq!(
         (names.len(), names[1].as_str(), names[12].as_str()),
@@ -105,7 +105,7 @@ fn rounds_are_written_out_and_tables_share_rows() {
 
 #[test]
 fn wrong_settings_say_what_is_allowed() {
-    let insert = Workload::named("insert").unwrap();
+    let insert = Workload::load("insert").unwrap();
     let message = |given| insert.settings("smoke", given).unwrap_err().to_string();
     let base = Overrides::default;
     let cases = [
@@ -142,7 +142,7 @@ fn wrong_settings_say_what_is_allowed() {
         assert_eq!(message(given), expected);
     }
     assert!(
-        Workload::named("bogus")
+        Workload::load("bogus")
             .unwrap_err()
             .to_string()
             .contains("insert, insert-classic")

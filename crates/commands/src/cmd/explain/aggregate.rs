@@ -46,7 +46,7 @@ pub(super) fn explain_aggregate<'a>(
         collation.document().map(|d| d.to_buf()),
         hint.clone(),
     )
-    .asked_by(cx.owner())
+    .with_viewer(cx.owner())
     .leaving_no_trace();
     let ns = coll.as_ref().map(|c| c.ns());
     let allowed = ns.map(|ns| settings::allowed_indexes(cx.service, ns, inner, &a.shape()));
@@ -80,7 +80,7 @@ pub(crate) fn aggregation(
     exec: &ExecContext<'_>,
     level: Level,
 ) -> Result<Outcome> {
-    let pipeline = pipeline.resolved(exec)?;
+    let pipeline = pipeline.resolve(exec)?;
     let all = level == Level::All;
     let mut out = DocBuf::new();
     match pipeline.reads() {
@@ -96,7 +96,7 @@ pub(crate) fn aggregation(
             find.allowed = exec.host.allowed_indexes(ns);
             let coll = cx.service.store.collection(ns)?;
             let explained = ExplainTarget::new(ns.clone(), coll, find);
-            let mut planned = explained.find.planned(explained.coll.clone())?;
+            let mut planned = explained.find.plan_operators(explained.coll.clone())?;
             let counted = usize::from(planned.counted);
             let ran = level.run(cx, || {
                 explain::run(&pipeline, taken + counted, &mut planned.root, exec)

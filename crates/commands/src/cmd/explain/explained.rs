@@ -40,7 +40,7 @@ impl ExplainTarget {
     }
 
     /// Plans that were considered and not chosen.
-    fn rejected(&self, plan: Option<&Plan>) -> Vec<PlanNode> {
+    fn rejected_plans(&self, plan: Option<&Plan>) -> Vec<PlanNode> {
         let (Some(c), Some(plan)) = (&self.coll, plan) else {
             return Vec::new();
         };
@@ -82,7 +82,7 @@ impl ExplainTarget {
             plan: planned.plan.as_ref(),
             root: planned.root.as_ref(),
             is_cached: self.is_cached(planned.plan.as_ref()),
-            rejected: self.rejected(planned.plan.as_ref()),
+            rejected: self.rejected_plans(planned.plan.as_ref()),
             ran_ms,
         }
     }

@@ -3,7 +3,7 @@
 use super::aggregate::aggregation;
 use super::arguments::{arguments, own_namespace, plain_find};
 use super::explained::{ExplainTarget, Level};
-use crate::cmd::count::parts_counted;
+use crate::cmd::count::count_parts;
 use crate::context::ctx::Ctx;
 use crate::context::env::{CollationArg, environment};
 use crate::crud::args::read::{COUNT, DISTINCT, FIND};
@@ -49,7 +49,7 @@ pub(super) fn explain_read<'a>(
     if by_pipeline {
         let options = query::stages::collection_options(ns);
         let parts = match name {
-            "count" => parts_counted(&query.find),
+            "count" => count_parts(&query.find),
             _ => query.find.parts(),
         };
         let pipeline = Pipeline::of_query(&mut ParseCx::new(&env), parts, &options)?;
@@ -64,7 +64,7 @@ pub(super) fn explain_read<'a>(
     let planned = match (name, query.key) {
         ("count", _) => find.count(coll)?.into(),
         (_, Some(key)) => find.distinct(coll, key)?.into(),
-        _ => find.planned(coll)?,
+        _ => find.plan_operators(coll)?,
     };
     explained.reply(cx, planned, &exec, level)
 }

@@ -140,12 +140,12 @@ pub(super) fn explain_write<'a>(
             let changer = UpdateSpec::parse(&env, mods, None)?;
             Change::Update {
                 would_change: Box::new(move |doc, env| {
-                    changer.would_change(&filter.filter, env, doc)
+                    changer.changes_document(&filter.filter, env, doc)
                 }),
                 upsert: s.upsert,
             }
         }
     };
-    let planned = explained.find.written(explained.coll.clone(), change)?;
+    let planned = explained.find.plan_write(explained.coll.clone(), change)?;
     explained.reply(cx, planned, &exec, level)
 }

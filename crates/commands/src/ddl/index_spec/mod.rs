@@ -11,7 +11,7 @@ mod stored;
 pub(crate) use columns::check_change;
 pub(crate) use conflicts::{conflicts, same_key};
 pub(crate) use options::ttl_seconds;
-pub(crate) use stored::listed;
+pub(crate) use stored::listed_spec;
 
 use super::text_index::TextIndex;
 use crate::request::args::{show, wrong_type};

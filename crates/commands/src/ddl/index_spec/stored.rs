@@ -54,7 +54,7 @@ const NORMALIZED: &[&str] = &[
 
 /// A specification for `listIndexes`: the bounds of a plane are doubles there, versions and bits
 /// are integers.
-pub(crate) fn listed(spec: Doc<'_>) -> DocBuf {
+pub(crate) fn listed_spec(spec: Doc<'_>) -> DocBuf {
     DocBuf::build(|w| {
         for (name, v) in spec.iter() {
             match (name, v.as_f64(), to_i32(&v)) {

@@ -47,7 +47,7 @@ pub(crate) fn encrypt(options: &mut Options, data: &Arc<DataKey>) {
 
 /// # Safety
 /// `state` is that of [`encrypt`]; `name` has `length` bytes.
-unsafe fn named<'a>(
+unsafe fn key_and_name<'a>(
     state: *const c_void,
     name: *const c_char,
     length: usize,
@@ -69,7 +69,7 @@ unsafe extern "C" fn begin(
     header: *mut u8,
 ) -> *mut c_void {
     // SAFETY: called by the file system with its state and a name of that length.
-    let (data, name) = unsafe { named(state, name, length) };
+    let (data, name) = unsafe { key_and_name(state, name, length) };
     let kind = if pages != 0 {
         Kind::Pages
     } else {
@@ -89,7 +89,7 @@ unsafe extern "C" fn resume(
     pages: *mut c_int,
 ) -> *mut c_void {
     // SAFETY: called by the file system with its state and a name of that length.
-    let (data, name) = unsafe { named(state, name, length) };
+    let (data, name) = unsafe { key_and_name(state, name, length) };
     // SAFETY: the file system hands over a whole header.
     let header = unsafe { slice::from_raw_parts(header, HEADER) };
     match FileKey::resume(data, header, name) {

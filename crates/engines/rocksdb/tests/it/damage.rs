@@ -38,7 +38,7 @@ fn put(engine: &RocksEngine, numbers: std::ops::Range<u32>) -> storage::Result<(
 }
 
 /// A closed directory with all documents in a table, the large ones in a blob file.
-pub(crate) fn filled(path: &Path, sealed: bool) {
+pub(crate) fn fill_directory(path: &Path, sealed: bool) {
     let engine = RocksEngine::open(config_of(path, sealed)).unwrap();
     put(&engine, 0..SMALL + LARGE).unwrap();
     engine.flush().unwrap();
@@ -103,7 +103,7 @@ fn a_flipped_byte_fails_the_reads_that_need_it_and_names_its_place() {
     for (extension, block) in [("sst", 8 << 10), ("blob", 50 << 10)] {
         for sealed in [false, true] {
             let root = tempfile::tempdir().unwrap();
-            filled(root.path(), sealed);
+            fill_directory(root.path(), sealed);
             let file = largest(root.path(), extension);
             let at = flip(&file);
             let engine = RocksEngine::open(config_of(root.path(), sealed)).unwrap();
@@ -137,7 +137,7 @@ fn a_flipped_byte_fails_the_reads_that_need_it_and_names_its_place() {
 #[test]
 fn a_compaction_that_meets_damage_leaves_the_engine_writable() {
     let root = tempfile::tempdir().unwrap();
-    filled(root.path(), false);
+    fill_directory(root.path(), false);
     let file = largest(root.path(), "sst");
     flip(&file);
     let engine = RocksEngine::open(config_of(root.path(), false)).unwrap();
@@ -152,7 +152,7 @@ fn a_compaction_that_meets_damage_leaves_the_engine_writable() {
 #[test]
 fn a_read_that_fails_for_a_moment_fails_alone_and_names_the_file() {
     let root = tempfile::tempdir().unwrap();
-    filled(root.path(), false);
+    fill_directory(root.path(), false);
     for kind in [".sst", ".blob"] {
         let engine = RocksEngine::open(config_of(root.path(), false)).unwrap();
         let fault = ActiveFault::new(Call::Read, kind, root.path(), 1);
@@ -172,7 +172,7 @@ fn a_read_that_fails_for_a_moment_fails_alone_and_names_the_file() {
 fn a_background_write_that_fails_for_a_moment_is_done_again() {
     for kind in [".sst", ".blob", "MANIFEST-"] {
         let root = tempfile::tempdir().unwrap();
-        filled(root.path(), false);
+        fill_directory(root.path(), false);
         let engine = RocksEngine::open(config_of(root.path(), false)).unwrap();
         put(&engine, 0..SMALL + LARGE).unwrap();
         let fault = ActiveFault::new(Call::Sync, kind, root.path(), 1);
@@ -226,7 +226,7 @@ fn a_manifest_with_a_changed_header_is_refused() {
     for sealed in [false, true] {
         let root = tempfile::tempdir().unwrap();
         let whole = root.path().join("whole");
-        filled(&whole, sealed);
+        fill_directory(&whole, sealed);
         let (file, headers) = manifest(&whole, sealed);
         let name = file.file_name().unwrap();
         let bytes = fs::read(&file).unwrap();
@@ -254,7 +254,7 @@ fn a_manifest_with_a_changed_header_is_refused() {
 fn a_manifest_with_a_record_that_was_cut_off_opens() {
     for sealed in [false, true] {
         let root = tempfile::tempdir().unwrap();
-        filled(root.path(), sealed);
+        fill_directory(root.path(), sealed);
         let (file, headers) = manifest(root.path(), sealed);
         let mut bytes = fs::read(&file).unwrap();
         let last = bytes[*headers.last().unwrap()..].to_vec();

@@ -42,7 +42,7 @@ fn canary(number: u32) -> Vec<u8> {
 }
 
 /// Fills tables, blob files, journal and manifest; the directory is then as after a kill.
-fn filled(path: &Path, key: Option<Arc<MasterKey>>) -> Arc<RocksEngine> {
+fn open_filled(path: &Path, key: Option<Arc<MasterKey>>) -> Arc<RocksEngine> {
     let engine = Arc::new(RocksEngine::open(config(path, key)).unwrap());
     for round in 0..4u32 {
         for number in 0..500 {
@@ -133,8 +133,8 @@ fn no_file_shows_what_was_written_and_a_kill_loses_nothing() {
         root.path().join("killed"),
     );
     // Without encryption the search finds plaintext in tables, blob files and journal.
-    drop(filled(&open, None));
-    let engine = filled(&open.with_file_name("open2"), None);
+    drop(open_filled(&open, None));
+    let engine = open_filled(&open.with_file_name("open2"), None);
     let found = showing(&open.with_file_name("open2"));
     for kind in ["sst", "blob", "log"] {
         let has = found
@@ -143,7 +143,7 @@ fn no_file_shows_what_was_written_and_a_kill_loses_nothing() {
         assert!(has, "{kind}: {found:?}");
     }
     drop(engine);
-    let engine = filled(&sealed, Some(master()));
+    let engine = open_filled(&sealed, Some(master()));
     assert_eq!(showing(&sealed), Vec::<PathBuf>::new());
     copy(&sealed, &killed);
     let point = root.path().join("checkpoint");
@@ -162,8 +162,8 @@ fn no_file_shows_what_was_written_and_a_kill_loses_nothing() {
 fn keys_that_do_not_fit_are_one_line_and_change_nothing() {
     let root = tempfile::tempdir().unwrap();
     let (sealed, open) = (root.path().join("sealed"), root.path().join("open"));
-    drop(filled(&sealed, Some(master())));
-    drop(filled(&open, None));
+    drop(open_filled(&sealed, Some(master())));
+    drop(open_filled(&open, None));
     let said = |path: &Path, key: Option<Arc<MasterKey>>| {
         let before = files(path).len();
         let error = RocksEngine::open(config(path, key)).err().unwrap();
@@ -194,7 +194,7 @@ fn keys_that_do_not_fit_are_one_line_and_change_nothing() {
 fn whatever_was_changed_is_refused() {
     let root = tempfile::tempdir().unwrap();
     let (sealed, harmed) = (root.path().join("sealed"), root.path().join("harmed"));
-    drop(filled(&sealed, Some(master())));
+    drop(open_filled(&sealed, Some(master())));
     let attempt = |harm: &dyn Fn(&Path)| -> storage::Result<usize> {
         copy(&sealed, &harmed);
         harm(&harmed);

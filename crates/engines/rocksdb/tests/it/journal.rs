@@ -401,7 +401,7 @@ fn repair_opens_up_to_the_damage_and_says_so_and_changes_nothing_without() {
         .unwrap()
         .to_owned();
     let sound = killed.open_after(true, |_| {}).unwrap();
-    assert_eq!((count_commits(&sound), sound.repaired()), (60, None));
+    assert_eq!((count_commits(&sound), sound.repair_note()), (60, None));
     drop(sound);
     assert!(!killed.scratch.join("journal-before-repair-1").exists());
 
@@ -419,7 +419,7 @@ fn repair_opens_up_to_the_damage_and_says_so_and_changes_nothing_without() {
         ..config(&killed.scratch)
     })
     .unwrap();
-    let report = repaired.repaired().unwrap().to_owned();
+    let report = repaired.repair_note().unwrap().to_owned();
     assert!(
         report.contains(&*name.to_string_lossy()) && report.contains("given up"),
         "{report}"
@@ -474,7 +474,7 @@ fn repair_takes_all_it_can_when_tables_hold_later_commits() {
     );
     assert!(
         repaired
-            .repaired()
+            .repair_note()
             .unwrap()
             .contains("every readable record")
     );

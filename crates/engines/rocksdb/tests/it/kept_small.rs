@@ -25,7 +25,7 @@ fn held_bytes(engine: &RocksEngine) -> u64 {
 
 /// Writes `total` bytes and keeps the last `kept` of them; returns the most that was held at any
 /// time.
-fn most_held(engine: &RocksEngine, kept: u64, total: u64) -> u64 {
+fn measure_peak(engine: &RocksEngine, kept: u64, total: u64) -> u64 {
     let rows_kept = (kept / ROW as u64) as u32;
     let mut most = 0;
     for number in 0..(total / ROW as u64) as u32 {
@@ -59,11 +59,11 @@ fn a_table_that_is_kept_small_takes_little_more() {
     // The engine's share of 512 MB.
     let engine = RocksEngine::open(Config::with_budget(root.path(), 307 << 20)).unwrap();
     engine.expect_size(Table::Log, MB);
-    let most = most_held(&engine, MB, 60 * MB);
+    let most = measure_peak(&engine, MB, 60 * MB);
     assert!(most < 8 * MB, "{most} bytes held for a megabyte");
     // The size may be raised again.
     engine.expect_size(Table::Log, 1 << 30);
     let begun = Instant::now();
-    most_held(&engine, 20 * MB, 20 * MB);
+    measure_peak(&engine, 20 * MB, 20 * MB);
     assert!(begun.elapsed() < Duration::from_secs(60));
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use engine_rocksdb::{DirectoryCopy, RocksEngine};
 use storage::{Durability, Engine, Gap, KeyRange, Reader, Salvage, Table, WriteBatch, salvage};
 
-use crate::damage::{LARGE, SMALL, filled, largest, value};
+use crate::damage::{LARGE, SMALL, fill_directory, largest, value};
 use crate::journal::{config_of, key};
 
 /// The rows and gaps that were shown.
@@ -51,7 +51,7 @@ fn flip(path: &Path, places: &[u64]) {
 }
 
 /// Returns how many documents were lost; checks that every document that a read can show was shown.
-fn lost(engine: &RocksEngine, shown: &SalvagedRows) -> usize {
+fn count_lost(engine: &RocksEngine, shown: &SalvagedRows) -> usize {
     let mut out = Vec::new();
     let mut lost = 0;
     for number in 0..SMALL + LARGE {
@@ -83,11 +83,11 @@ fn what_is_not_in_a_damaged_block_is_shown() {
     ] {
         for sealed in [false, true] {
             let root = tempfile::tempdir().unwrap();
-            filled(root.path(), sealed);
+            fill_directory(root.path(), sealed);
             flip(&largest(root.path(), extension), places);
             let engine = RocksEngine::open(config_of(root.path(), sealed)).unwrap();
             let shown = collect_rows(&engine);
-            let lost = lost(&engine, &shown);
+            let lost = count_lost(&engine, &shown);
             // Two documents may share a sealed page.
             let each = if extension == "sst" { 60 } else { 2 };
             let most = each * places.len();
@@ -102,10 +102,10 @@ fn what_is_not_in_a_damaged_block_is_shown() {
 #[test]
 fn sound_files_are_shown_without_gaps() {
     let root = tempfile::tempdir().unwrap();
-    filled(root.path(), false);
+    fill_directory(root.path(), false);
     let engine = RocksEngine::open(config_of(root.path(), false)).unwrap();
     let shown = collect_rows(&engine);
-    assert_eq!((shown.gaps.len(), lost(&engine, &shown)), (0, 0));
+    assert_eq!((shown.gaps.len(), count_lost(&engine, &shown)), (0, 0));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn newer_rows_beside_a_damaged_file_are_shown_by_their_own() {
         let root = tempfile::tempdir().unwrap();
         let (data, rest) = (root.path().join("data"), root.path().join("rest"));
         fs::create_dir(&data).unwrap();
-        filled(&data, sealed);
+        fill_directory(&data, sealed);
         let old = largest(&data, "sst");
         let engine = RocksEngine::open(config_of(&data, sealed)).unwrap();
         let newer: Vec<u32> = (0..SMALL).step_by(10).collect();
@@ -152,7 +152,7 @@ fn without_the_catalog_of_files_their_tables_are_read() {
     let root = tempfile::tempdir().unwrap();
     let (data, copy) = (root.path().join("data"), root.path().join("copy"));
     fs::create_dir(&data).unwrap();
-    filled(&data, false);
+    fill_directory(&data, false);
     let mut paths = fs::read_dir(&data).unwrap().map(|e| e.unwrap().path());
     let is_catalog = |path: &std::path::PathBuf| {
         let name = path.file_name().unwrap();

@@ -162,9 +162,9 @@ fn play(fails: Option<(u64, bool)>) {
     let last = commits.log().commit();
     commits.stop();
     interval.join().unwrap();
-    commits.stopped();
+    commits.wake_waiters();
     let lost = commits.log().told.lock().lost;
-    let failing = commits.failing();
+    let failing = commits.has_failed();
     assert!(
         commits.durable() == last || lost || failing,
         "the last flush covers everything"

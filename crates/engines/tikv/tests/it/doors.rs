@@ -37,8 +37,8 @@ pub(crate) fn authority(name: &str) -> RootCertStore {
     roots
 }
 
-/// Doors in front of a cluster, open until this is dropped.
-pub(crate) struct Doors {
+/// TLS proxies in front of a cluster, open until this is dropped.
+pub(crate) struct TlsProxies {
     /// Addresses of the door of PD, and of those of the stores.
     pub(crate) pd: String,
     pub(crate) stores: Vec<String>,
@@ -49,12 +49,12 @@ pub(crate) struct Doors {
 
 /// The address of a server and that of the proxy which clients get in its place. Both have the same
 /// length.
-type Names = Vec<(Vec<u8>, Vec<u8>)>;
+type AddressMap = Vec<(Vec<u8>, Vec<u8>)>;
 
-impl Doors {
+impl TlsProxies {
     /// Opens doors that show these certificates, in front of a PD and its stores. The reason why
     /// that cannot be is printed.
-    pub(crate) fn open(pd: &str, of_pd: &str, of_stores: &str) -> Option<Doors> {
+    pub(crate) fn open(pd: &str, of_pd: &str, of_stores: &str) -> Option<TlsProxies> {
         let behind: Vec<String> = std::iter::once(pd.to_owned()).chain(stores(pd)).collect();
         let listen = |_: &String| TcpListener::bind("127.0.0.1:0").expect("a port");
         let listeners: Vec<TcpListener> = behind.iter().map(listen).collect();
@@ -65,7 +65,7 @@ impl Doors {
             return None;
         }
         let bytes = |name: &String| name.clone().into_bytes();
-        let names: Names = behind
+        let names: AddressMap = behind
             .iter()
             .map(bytes)
             .zip(doors.iter().map(bytes))
@@ -78,7 +78,7 @@ impl Doors {
         let passed = Arc::new(Mutex::new(Vec::new()));
         for (number, listener) in listeners.into_iter().enumerate() {
             let shown = if number == 0 { of_pd } else { of_stores };
-            let door = Door {
+            let door = TlsProxy {
                 own: doors[number].clone(),
                 behind: behind[number].clone(),
                 acceptor: acceptor(shown),
@@ -95,7 +95,7 @@ impl Doors {
         let [pd, stores @ ..] = &doors[..] else {
             return None;
         };
-        Some(Doors {
+        Some(TlsProxies {
             pd: pd.clone(),
             stores: stores.to_vec(),
             passed,
@@ -104,7 +104,7 @@ impl Doors {
     }
 
     /// The certificates that were shown at a door, in order.
-    pub(crate) fn shown_at(&self, door: &str) -> Vec<CertificateDer<'static>> {
+    pub(crate) fn certificates_at(&self, door: &str) -> Vec<CertificateDer<'static>> {
         let passed = self.passed.lock();
         let here = passed.iter().filter(|(at, _)| at == door);
         here.map(|(_, certificate)| certificate.clone()).collect()
@@ -140,16 +140,16 @@ fn acceptor(shown: &str) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-struct Door {
+struct TlsProxy {
     own: String,
     behind: String,
     acceptor: TlsAcceptor,
-    names: Names,
+    names: AddressMap,
     passed: Arc<Mutex<Vec<(String, CertificateDer<'static>)>>>,
 }
 
-impl Door {
-    async fn attend(self: Arc<Door>, listener: TcpListener) {
+impl TlsProxy {
+    async fn attend(self: Arc<TlsProxy>, listener: TcpListener) {
         listener.set_nonblocking(true).expect("a socket");
         let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
         while let Ok((socket, _)) = listener.accept().await {
@@ -190,7 +190,7 @@ impl Door {
     }
 }
 
-fn rename(bytes: &mut [u8], names: &Names) {
+fn rename(bytes: &mut [u8], names: &AddressMap) {
     for (from, to) in names {
         let mut at = 0;
         while let Some(found) = bytes[at..].windows(from.len()).position(|w| w == &from[..]) {

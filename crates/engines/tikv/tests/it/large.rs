@@ -25,7 +25,7 @@ pub(crate) fn write(engine: &TikvEngine, number: u32) -> storage::Result<()> {
 }
 
 /// The number that all rows have.
-pub(crate) fn written(reader: &dyn Reader) -> Option<u32> {
+pub(crate) fn read_number(reader: &dyn Reader) -> Option<u32> {
     let (mut rows, mut found) = (0, None);
     let all = KeyRange::new(&[0, 0, 0, 1], &[0, 0, 0, 2]);
     let mut cursor = reader
@@ -60,7 +60,7 @@ fn readers_see_all_of_a_large_batch_or_nothing() {
         std::thread::spawn(move || {
             let mut seen = 0u32;
             while !stop.load(Ordering::Relaxed) {
-                let now = written(&*engine.snapshot().unwrap());
+                let now = read_number(&*engine.snapshot().unwrap());
                 assert!(now >= seen.checked_sub(1), "it goes back");
                 seen = now.map_or(0, |n| n + 1);
             }
@@ -85,12 +85,12 @@ fn a_server_that_takes_over_finishes_a_large_batch() {
     };
     for round in 0..3u32 {
         let writer = Writer::start("large", &own);
-        let last = writer.acknowledged(round);
+        let last = writer.wait_acknowledged(round);
         // In each round the kill comes at another place of the next batch.
         std::thread::sleep(Duration::from_millis(u64::from(40 + 130 * round)));
         let last = writer.kill().unwrap_or(last);
         let engine = open(&own);
-        let now = written(&engine).unwrap();
+        let now = read_number(&engine).unwrap();
         assert!(now >= last, "{last} was acknowledged, {now} is there");
         let mut count = Vec::new();
         engine.get(Table::Meta, b"count", &mut count).unwrap();

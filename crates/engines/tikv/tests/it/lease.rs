@@ -74,7 +74,7 @@ fn a_killed_server_loses_nothing() {
     };
     for round in 1..=3 {
         let writer = Writer::start("one", &own);
-        let last = writer.acknowledged(round * 100);
+        let last = writer.wait_acknowledged(round * 100);
         let last = writer.kill().unwrap_or(last);
         let began = Instant::now();
         let engine = open(&own);
@@ -95,7 +95,7 @@ fn a_server_that_died_on_this_machine_is_not_waited_for() {
         ..config(&pd)
     };
     let writer = Writer::start("one", &own);
-    let last = writer.acknowledged(10);
+    let last = writer.wait_acknowledged(10);
     let last = writer.kill().unwrap_or(last);
     let began = Instant::now();
     let engine = open(&own);
@@ -122,7 +122,7 @@ fn a_server_that_slept_commits_no_more() {
         if kind == "asked" {
             writer.ask();
         }
-        writer.acknowledged(0);
+        writer.wait_acknowledged(0);
         writer.signal(Signal::STOP);
         let engine = open(&own);
         // The commit in progress when it was stopped may be there, but nothing changes any more.

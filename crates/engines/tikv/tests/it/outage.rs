@@ -42,16 +42,16 @@ fn a_short_silence_is_waited_for_and_a_long_one_ends_the_server() {
     };
     let own = config(&cluster.pd);
     let writer = Writer::start("one", &own);
-    let before = writer.acknowledged(20);
+    let before = writer.wait_acknowledged(20);
     silence(store, Duration::from_secs(4));
     // The lease has expired meanwhile; no other server has taken it, so it is renewed.
     assert!(LEASE < Duration::from_secs(4));
-    let during = writer.acknowledged(before + 50);
+    let during = writer.wait_acknowledged(before + 50);
     silence(store, Duration::from_secs(25));
     let said = writer.end();
     let last = said
         .iter()
-        .filter_map(|line| writer::acknowledged(line))
+        .filter_map(|line| writer::parse_acknowledged(line))
         .next_back();
     let refused = said.iter().any(|line| line.starts_with("refused "));
     assert!(refused, "{said:?}");

@@ -13,7 +13,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use storage::{Engine, Follower, StorageError, Table};
 
-use crate::doors::{Doors, authority, certificate, file};
+use crate::doors::{TlsProxies, authority, certificate, file};
 use crate::large;
 use crate::tools::{config, get, key, open, pd, put, stand_by};
 
@@ -22,8 +22,8 @@ const AT_ONCE: Duration = Duration::from_secs(15);
 /// How long a request is retried, and the pauses around it.
 const RETRIED: Duration = Duration::from_secs(60);
 
-fn doors(of_pd: &str, of_stores: &str) -> Option<Doors> {
-    Doors::open(&pd()?[0], of_pd, of_stores)
+fn doors(of_pd: &str, of_stores: &str) -> Option<TlsProxies> {
+    TlsProxies::open(&pd()?[0], of_pd, of_stores)
 }
 
 fn files(ca: &str, own: PathBuf) -> Option<TlsFiles> {
@@ -34,7 +34,7 @@ fn files(ca: &str, own: PathBuf) -> Option<TlsFiles> {
     })
 }
 
-fn sealed(doors: &Doors, ca: &str, own: &str) -> Config {
+fn tls_config(doors: &TlsProxies, ca: &str, own: &str) -> Config {
     Config {
         tls: files(ca, file(own)),
         ..config(std::slice::from_ref(&doors.pd))
@@ -54,7 +54,7 @@ fn everything_goes_over_tls_and_the_certificate_is_shown() {
     let Some(doors) = doors("server.pem", "server.pem") else {
         return;
     };
-    let own = sealed(&doors, "ca.pem", "client.pem");
+    let own = tls_config(&doors, "ca.pem", "client.pem");
     let first = open(&own);
     put(&first, 1, b"one").unwrap();
     assert_eq!(get(&first, 1).as_deref(), Some(&b"one"[..]));
@@ -71,7 +71,7 @@ fn everything_goes_over_tls_and_the_certificate_is_shown() {
     second.close().unwrap();
     assert!(!doors.stores.is_empty());
     for door in doors.stores.iter().chain([&doors.pd]) {
-        let shown = doors.shown_at(door);
+        let shown = doors.certificates_at(door);
         // The holder, the reader and the standby have a client each.
         assert!(shown.len() >= 3, "{} connections to {door}", shown.len());
         assert!(shown.iter().all(|one| *one == certificate("client.pem")));
@@ -83,9 +83,9 @@ fn large_batches_go_over_tls() {
     let Some(doors) = doors("server.pem", "server.pem") else {
         return;
     };
-    let engine = open(&sealed(&doors, "ca.pem", "client.pem"));
+    let engine = open(&tls_config(&doors, "ca.pem", "client.pem"));
     large::write(&engine, 7).unwrap();
-    assert_eq!(large::written(&engine), Some(7));
+    assert_eq!(large::read_number(&engine), Some(7));
     engine.close().unwrap();
 }
 
@@ -97,7 +97,7 @@ fn a_cluster_of_another_authority_is_refused_at_once() {
     for standby in [None, Some(Arc::default())] {
         let own = Config {
             standby,
-            ..sealed(&doors, "other-ca.pem", "client.pem")
+            ..tls_config(&doors, "other-ca.pem", "client.pem")
         };
         let (error, took) = refusal(&own);
         let line = error.to_string();
@@ -110,7 +110,7 @@ fn a_cluster_of_another_authority_is_refused_at_once() {
         let error = TikvReader::connect(&own).err().expect("a refusal");
         assert!(matches!(error, StorageError::Untrusted { .. }), "{error}");
     }
-    assert!(doors.shown_at(&doors.pd).is_empty());
+    assert!(doors.certificates_at(&doors.pd).is_empty());
 }
 
 #[test]
@@ -118,12 +118,12 @@ fn a_certificate_of_another_authority_is_refused_at_once() {
     let Some(doors) = doors("server.pem", "server.pem") else {
         return;
     };
-    let (error, took) = refusal(&sealed(&doors, "ca.pem", "revoked.pem"));
+    let (error, took) = refusal(&tls_config(&doors, "ca.pem", "revoked.pem"));
     let line = error.to_string();
     assert!(matches!(error, StorageError::Untrusted { .. }), "{line}");
     assert!(line.contains("refuses this server's certificate"), "{line}");
     assert!(took < AT_ONCE, "{took:?}");
-    assert!(doors.shown_at(&doors.pd).is_empty());
+    assert!(doors.certificates_at(&doors.pd).is_empty());
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn nobody_passes_without_a_certificate() {
             refused.to_string().contains("CertificateRequired"),
             "{refused}"
         );
-        assert!(doors.shown_at(door).is_empty());
+        assert!(doors.certificates_at(door).is_empty());
     }
 }
 
@@ -158,7 +158,7 @@ fn a_store_of_another_authority_is_not_waited_for_endlessly() {
     let Some(doors) = doors("server.pem", "revoked.pem") else {
         return;
     };
-    let (error, took) = refusal(&sealed(&doors, "ca.pem", "client.pem"));
+    let (error, took) = refusal(&tls_config(&doors, "ca.pem", "client.pem"));
     let line = error.to_string();
     assert!(matches!(error, StorageError::Unreachable(_)), "{line}");
     assert!(line.contains("invalid peer certificate"), "{line}");
@@ -210,7 +210,7 @@ fn a_renewed_certificate_is_taken_from_its_file() {
     fs::copy(file("client.pem"), &own).unwrap();
     let engine = open(&Config {
         tls: files("ca.pem", own.clone()),
-        ..sealed(&doors, "ca.pem", "client.pem")
+        ..tls_config(&doors, "ca.pem", "client.pem")
     });
     put(&engine, 0, b"before").unwrap();
     let next = folder.path().join("next.pem");
@@ -228,7 +228,7 @@ fn a_renewed_certificate_is_taken_from_its_file() {
     let renewed = certificate("server.pem");
     let until = Instant::now() + RETRIED;
     for door in doors.stores.iter().chain([&doors.pd]) {
-        while !doors.shown_at(door).contains(&renewed) {
+        while !doors.certificates_at(door).contains(&renewed) {
             assert!(Instant::now() < until, "the old certificate is shown");
             put(&engine, written, b"meanwhile").unwrap();
             written += 1;

@@ -53,7 +53,7 @@ impl Cluster {
         }
     }
 
-    fn shared() -> Result<Cluster, String> {
+    fn open_shared() -> Result<Cluster, String> {
         let Ok(pd) = std::env::var(PD) else {
             return Cluster::start();
         };
@@ -69,7 +69,7 @@ impl Cluster {
 /// printed.
 pub(crate) fn pd() -> Option<Vec<String>> {
     static CLUSTER: OnceLock<Result<Cluster, String>> = OnceLock::new();
-    match CLUSTER.get_or_init(Cluster::shared) {
+    match CLUSTER.get_or_init(Cluster::open_shared) {
         Ok(cluster) => Some(cluster.pd.clone()),
         Err(why) => {
             eprintln!("skipped: {why}");

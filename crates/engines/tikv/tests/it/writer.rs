@@ -39,7 +39,7 @@ fn writes_until_it_is_ended() {
         }
     }));
     let first = match kind {
-        "large" => large::written(&engine).map_or(0, |n| n + 1),
+        "large" => large::read_number(&engine).map_or(0, |n| n + 1),
         _ => (0..).find(|n| get(&engine, *n).is_none()).unwrap(),
     };
     for n in first.. {
@@ -88,10 +88,10 @@ impl Writer {
     }
 
     /// Waits until this many writes are acknowledged; the output is their number.
-    pub(crate) fn acknowledged(&self, count: u32) -> u32 {
+    pub(crate) fn wait_acknowledged(&self, count: u32) -> u32 {
         loop {
             let line = self.lines.recv_timeout(SILENCE_MAX);
-            let number = acknowledged(&line.expect("the writer goes on"));
+            let number = parse_acknowledged(&line.expect("the writer goes on"));
             if let Some(number) = number.filter(|n| *n >= count) {
                 return number;
             }
@@ -114,7 +114,7 @@ impl Writer {
         self.child.wait().unwrap();
         self.lines
             .iter()
-            .filter_map(|line| acknowledged(&line))
+            .filter_map(|line| parse_acknowledged(&line))
             .last()
     }
 
@@ -137,7 +137,7 @@ impl Writer {
 }
 
 /// The number that a line acknowledges.
-pub(crate) fn acknowledged(line: &str) -> Option<u32> {
+pub(crate) fn parse_acknowledged(line: &str) -> Option<u32> {
     line.strip_prefix("acknowledged ")?.parse().ok()
 }
 

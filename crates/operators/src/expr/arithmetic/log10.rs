@@ -1,7 +1,7 @@
 //! `$log10`: the decimal logarithm of a number above 0: a double, or a decimal of a decimal. NaN is
 //! always a double. Null and missing give null. 28765 not a number, 28761 not positive.
 
-use super::{at_or_below_zero, either, only_number};
+use super::{apply_by_type, at_or_below_zero, only_number};
 use crate::Cx;
 use crate::expr::{Operator, unary};
 use model::{Decimal128, Result, Value, bail};
@@ -27,7 +27,7 @@ fn log10<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
             v
         );
     }
-    Ok(either(n, f64::log10, Decimal128::log10))
+    Ok(apply_by_type(n, f64::log10, Decimal128::log10))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ fn only_number(name: &str, v: &Value<'_>) -> Result<Number> {
 }
 
 /// Applies one function to doubles and another to decimals.
-fn either(
+fn apply_by_type(
     n: Number,
     double: impl FnOnce(f64) -> f64,
     decimal: impl FnOnce(Decimal128) -> Decimal128,

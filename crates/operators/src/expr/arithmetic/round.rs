@@ -1,6 +1,6 @@
 //! `$round`: a number rounded to a decimal place (default 0, negative left of the point), ties to
 //! the even digit. The type does not change, except that an int may widen to a long. Null and
-//! missing give null. Errors: see [`rounded`].
+//! missing give null. Errors: see [`round_number`].
 
 use super::only_number;
 use crate::Cx;
@@ -14,7 +14,7 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
 }];
 
 fn round<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
-    rounded("$round", v, Rounding::HalfEven)
+    round_number("$round", v, Rounding::HalfEven)
 }
 
 /// Rounds for `$round` and `$trunc`.
@@ -22,7 +22,11 @@ fn round<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
 /// # Errors
 /// 51081 not a number; for the place: 16004 not a number, 31109 a double that is no long, 51082 not
 /// integral, 51083 not within -20 to 100; 51080 the result is no long.
-pub(super) fn rounded<'a>(name: &str, v: &[Value<'a>], rounding: Rounding) -> Result<Value<'a>> {
+pub(super) fn round_number<'a>(
+    name: &str,
+    v: &[Value<'a>],
+    rounding: Rounding,
+) -> Result<Value<'a>> {
     let Some(first) = v.first() else {
         return Ok(Value::Null);
     };

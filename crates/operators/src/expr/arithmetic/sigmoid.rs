@@ -1,7 +1,7 @@
 //! `$sigmoid`: 1 / (1 + e^-x): a double, or a decimal for a decimal. Null and missing give null. 14
 //! not a number, also for an array: an array is the operand itself, not a list of operands.
 
-use super::either;
+use super::apply_by_type;
 use crate::Cx;
 use crate::expr::{Operator, parse, unary_of};
 use model::{Decimal128, Number, Result, Value, bail, code};
@@ -23,7 +23,7 @@ fn sigmoid<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
         );
     };
     let one = Decimal128::from_i64(1);
-    Ok(either(
+    Ok(apply_by_type(
         n,
         |x| 1.0 / (1.0 + (-x).exp()),
         |d| one / (one + (-d).exp()),

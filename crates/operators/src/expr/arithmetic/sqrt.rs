@@ -1,7 +1,7 @@
 //! `$sqrt`: square root of a number that is not negative: a double, or a decimal for a decimal.
 //! Null and missing give null. 28765 not a number, 28714 negative.
 
-use super::{either, only_number};
+use super::{apply_by_type, only_number};
 use crate::Cx;
 use crate::expr::{Operator, unary};
 use model::{Decimal128, Number, Result, Value, bail};
@@ -19,7 +19,7 @@ fn sqrt<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
     if !n.is_nan() && n.compare(&Number::Int32(0)).is_lt() {
         bail!(28714, "$sqrt's argument must be greater than or equal to 0");
     }
-    Ok(either(n, f64::sqrt, Decimal128::sqrt))
+    Ok(apply_by_type(n, f64::sqrt, Decimal128::sqrt))
 }
 
 #[cfg(test)]

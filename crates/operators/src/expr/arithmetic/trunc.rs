@@ -2,7 +2,7 @@
 //! zero. The type does not change. Null and missing give null. Errors as `$round`: 51081, 16004,
 //! 31109, 51082, 51083.
 
-use super::round::rounded;
+use super::round::round_number;
 use crate::Cx;
 use crate::expr::{Operator, nary};
 use model::{Result, Rounding, Value};
@@ -13,7 +13,7 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
 }];
 
 fn trunc<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
-    rounded("$trunc", v, Rounding::Trunc)
+    round_number("$trunc", v, Rounding::Trunc)
 }
 
 #[cfg(test)]

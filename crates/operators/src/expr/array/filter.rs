@@ -82,7 +82,7 @@ impl Expr for Filter {
                 value: item,
                 outer: Some(&index),
             };
-            if self.cond.eval(&cx.with(&frame))?.truthy() {
+            if self.cond.eval(&cx.with_frame(&frame))?.truthy() {
                 kept.push(item);
                 if kept.len() >= limit {
                     break;

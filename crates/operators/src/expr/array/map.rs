@@ -73,7 +73,7 @@ impl Expr for Map {
                 value: item,
                 outer: Some(&index),
             };
-            out.push(self.body.eval(&cx.with(&frame))?);
+            out.push(self.body.eval(&cx.with_frame(&frame))?);
         }
         cx.array(&out)
     }

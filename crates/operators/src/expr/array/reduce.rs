@@ -105,7 +105,7 @@ impl Reduce {
                 value: so_far,
                 outer: Some(&this),
             };
-            so_far = self.body.eval(&inner.with(&both))?;
+            so_far = self.body.eval(&inner.with_frame(&both))?;
             if scratch.allocated_bytes() > SWEEP_BYTES {
                 break;
             }

@@ -132,7 +132,7 @@ impl<'t> Scan<'t> {
         Some(n)
     }
     /// At most `max` digits.
-    fn up_to(&mut self, max: usize) -> Option<i64> {
+    fn parse_digits(&mut self, max: usize) -> Option<i64> {
         let count = self
             .rest
             .bytes()
@@ -382,16 +382,16 @@ pub(super) fn by_format(text: &str, format: &str) -> Result<DateParts, String> {
             None => s.take(f),
             Some('%') => s.take('%'),
             Some('Y') => number(&mut found.year, s.exactly(4)),
-            Some('m') => number(&mut found.month, s.up_to(2)),
-            Some('d') => number(&mut found.day, s.up_to(2)),
-            Some('H') => number(&mut hour, s.up_to(2)),
-            Some('M') => number(&mut minute, s.up_to(2)),
-            Some('S') => number(&mut second, s.up_to(2)),
-            Some('L') => number(&mut ms, s.up_to(3)),
+            Some('m') => number(&mut found.month, s.parse_digits(2)),
+            Some('d') => number(&mut found.day, s.parse_digits(2)),
+            Some('H') => number(&mut hour, s.parse_digits(2)),
+            Some('M') => number(&mut minute, s.parse_digits(2)),
+            Some('S') => number(&mut second, s.parse_digits(2)),
+            Some('L') => number(&mut ms, s.parse_digits(3)),
             // MongoDB's parser counts the day of the year from zero.
-            Some('j') => number(&mut found.day_of_year, s.up_to(3).map(|n| n + 1)),
+            Some('j') => number(&mut found.day_of_year, s.parse_digits(3).map(|n| n + 1)),
             Some('G') => number(&mut found.iso_year, s.exactly(4)),
-            Some('V') => number(&mut found.iso_week, s.up_to(2)),
+            Some('V') => number(&mut found.iso_week, s.parse_digits(2)),
             Some('u') => number(&mut found.iso_weekday, s.exactly(1)),
             Some('b' | 'B') => number(
                 &mut found.month,
@@ -401,7 +401,7 @@ pub(super) fn by_format(text: &str, format: &str) -> Result<DateParts, String> {
             Some('Z') => s
                 .attempt(|s| {
                     let sign = if s.take_any("+-") == Some('-') { -1 } else { 1 };
-                    Some(sign * s.up_to(3)?)
+                    Some(sign * s.parse_digits(3)?)
                 })
                 .map(|minutes| found.zone = Some(Zone::Fixed(minutes * 60_000))),
             Some(_) => None,

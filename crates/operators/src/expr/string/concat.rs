@@ -27,7 +27,7 @@ fn concat<'a>(cx: &Cx<'_, 'a>, operands: &[Value<'a>]) -> Result<Value<'a>> {
             ),
         }
     }
-    super::computed(cx.arena, &text)
+    super::check_length(cx.arena, &text)
 }
 
 #[cfg(test)]

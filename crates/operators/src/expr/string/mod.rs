@@ -59,7 +59,7 @@ fn check_buffer(bytes: usize) -> Result<()> {
 ///
 /// # Errors
 /// 16493 from 16 MiB on.
-pub(in crate::expr) fn computed<'a>(arena: &'a Bump, text: &str) -> Result<Value<'a>> {
+pub(in crate::expr) fn check_length<'a>(arena: &'a Bump, text: &str) -> Result<Value<'a>> {
     if text.len() >= MAX_DOCUMENT_BYTES {
         bail!(
             16493,

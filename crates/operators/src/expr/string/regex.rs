@@ -124,8 +124,10 @@ impl Expr for Search {
             (Some(text), Some(regex), RegexOutput::Whether) => {
                 regex.is_match(text).map(Value::Bool)
             }
-            (Some(text), Some(regex), RegexOutput::First) => first(cx, text, regex.on(text)?),
-            (Some(text), Some(regex), RegexOutput::All) => all(cx, text, regex.on(text)?),
+            (Some(text), Some(regex), RegexOutput::First) => {
+                first(cx, text, regex.compile_for(text)?)
+            }
+            (Some(text), Some(regex), RegexOutput::All) => all(cx, text, regex.compile_for(text)?),
             (_, _, RegexOutput::Whether) => Ok(Value::Bool(false)),
             (_, _, RegexOutput::First) => Ok(Value::Null),
             (_, _, RegexOutput::All) => Ok(Value::Array(Array::EMPTY)),

@@ -106,7 +106,7 @@ impl Expr for Replace {
             .saturating_add(found.saturating_mul(replacement.len()));
         super::check_buffer(bytes)?;
         cx.spend(bytes)?;
-        super::computed(cx.arena, &input.replacen(find, replacement, count))
+        super::check_length(cx.arena, &input.replacen(find, replacement, count))
     }
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
         self.args.iter().for_each(|a| each(a.as_ref()));

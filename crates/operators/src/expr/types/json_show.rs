@@ -19,23 +19,23 @@ pub(super) fn append(v: &Value<'_>, out: &mut String) -> Result<()> {
         Value::Int32(n) => _ = write!(out, "{n}"),
         Value::Int64(n) => _ = write!(out, "{n}"),
         Value::Double(n) if n.is_finite() => out.push_str(&double_text(*n)),
-        Value::Double(n) => quoted(&double_text(*n), out),
+        Value::Double(n) => write_quoted(&double_text(*n), out),
         Value::Decimal128(n) if n.is_finite() => _ = write!(out, "{n}"),
-        Value::Decimal128(n) => quoted(&n.to_string(), out),
-        Value::String(s) | Value::Symbol(s) | Value::Code(s) => quoted(s, out),
-        Value::ObjectId(id) => quoted(&id.to_hex(), out),
-        Value::Date(ms) => quoted(&date::text_of_moment(*ms)?, out),
+        Value::Decimal128(n) => write_quoted(&n.to_string(), out),
+        Value::String(s) | Value::Symbol(s) | Value::Code(s) => write_quoted(s, out),
+        Value::ObjectId(id) => write_quoted(&id.to_hex(), out),
+        Value::Date(ms) => write_quoted(&date::text_of_moment(*ms)?, out),
         Value::Binary(b) if b.subtype == super::target::UUID && b.bytes.len() == 16 => {
-            quoted(&show::uuid(b.bytes), out);
+            write_quoted(&show::uuid(b.bytes), out);
         }
-        Value::Binary(b) => quoted(&STANDARD.encode(b.bytes), out),
+        Value::Binary(b) => write_quoted(&STANDARD.encode(b.bytes), out),
         Value::Document(d) => {
             out.push('{');
             for (i, (name, v)) in d.iter().enumerate() {
                 if i > 0 {
                     out.push(',');
                 }
-                quoted(name, out);
+                write_quoted(name, out);
                 out.push(':');
                 append(&v, out)?;
             }
@@ -51,12 +51,12 @@ pub(super) fn append(v: &Value<'_>, out: &mut String) -> Result<()> {
             }
             out.push(']');
         }
-        v => quoted(&v.to_string(), out),
+        v => write_quoted(&v.to_string(), out),
     }
     Ok(())
 }
 
-fn quoted(s: &str, out: &mut String) {
+fn write_quoted(s: &str, out: &mut String) {
     out.push('"');
     for c in s.chars() {
         match c {

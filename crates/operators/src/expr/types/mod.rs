@@ -49,7 +49,7 @@ fn to_container<'a>(arena: &'a model::Bump, v: Value<'a>, to: &Target<'_>) -> Re
         (Value::String(text), _) => text,
         _ => return Err(unsupported(&v, to)),
     };
-    let refused = |why: &str| failure(&Value::String(shortened(text)), to.name, why);
+    let refused = |why: &str| failure(&Value::String(shorten_text(text)), to.name, why);
     let parsed = json_text::parse(text)
         .map_err(|why| refused(&format!("Input doesn't represent valid JSON: {why}")))?;
     if parsed.as_bytes().len() > MAX_DOCUMENT_BYTES {
@@ -64,7 +64,7 @@ fn to_container<'a>(arena: &'a model::Bump, v: Value<'a>, to: &Target<'_>) -> Re
 }
 
 /// The beginning of a text, for messages.
-fn shortened(text: &str) -> &str {
+fn shorten_text(text: &str) -> &str {
     const SHOWN_BYTES: usize = 128;
     match text.char_indices().find(|(at, _)| *at >= SHOWN_BYTES) {
         Some((at, _)) => text.get(..at).unwrap_or(text),

@@ -3,7 +3,7 @@
 use super::digits::double_text;
 use super::target::{Format, Target, UUID, failure, unsupported};
 use crate::expr::date;
-use crate::expr::string::computed;
+use crate::expr::string::check_length;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use model::bson::MAX_DOCUMENT_BYTES;
@@ -17,7 +17,7 @@ use std::fmt::Write;
 /// wants; 4341115 binary data without a format.
 pub(super) fn to_string<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> Result<Value<'a>> {
     if let (Some(base), true) = (to.base, v.is_number()) {
-        return computed(arena, &super::number::text_in_base(&v, base, to)?);
+        return check_length(arena, &super::number::text_in_base(&v, base, to)?);
     }
     let text = match v {
         Value::String(_) => return Ok(v),
@@ -42,7 +42,7 @@ pub(super) fn to_string<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> R
         Value::Symbol(s) => s.to_owned(),
         _ => v.to_string(),
     };
-    computed(arena, &text)
+    check_length(arena, &text)
 }
 
 fn binary_text(b: Binary<'_>, v: &Value<'_>, to: &Target<'_>) -> Result<String> {

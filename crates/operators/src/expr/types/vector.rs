@@ -66,7 +66,7 @@ pub(super) fn to_array<'a>(arena: &'a Bump, b: Binary<'_>, to: &Target<'_>) -> R
 /// # Errors
 /// 241 ConversionFailure for elements that fit no vector.
 pub(super) fn from_array<'a>(arena: &'a Bump, a: Array<'_>, to: &Target<'_>) -> Result<Value<'a>> {
-    let bytes = packed(a)
+    let bytes = pack_bits(a)
         .or_else(|| int8(a))
         .or_else(|| float32(a, to.big_endian))
         .ok_or_else(|| {
@@ -86,7 +86,7 @@ fn whole(v: &Value<'_>) -> Option<i64> {
     }
 }
 
-fn packed(a: Array<'_>) -> Option<Vec<u8>> {
+fn pack_bits(a: Array<'_>) -> Option<Vec<u8>> {
     let mut bytes = vec![PACKED_BIT, 0];
     let mut count = 0usize;
     for v in a.iter() {

@@ -86,7 +86,7 @@ fn bind<'a>(
                 value: *value,
                 outer: cx.vars,
             };
-            bind(&cx.with(&frame), rest, body)
+            bind(&cx.with_frame(&frame), rest, body)
         }
     }
 }

@@ -19,7 +19,7 @@ enum Expectation {
 }
 
 impl Expectation {
-    fn flipped(self) -> Expectation {
+    fn flip(self) -> Expectation {
         if self == Expectation::Match {
             Expectation::NoMatch
         } else {
@@ -172,16 +172,14 @@ impl Failure<'_> {
         }
         match (c.operator, c.path) {
             ("$and" | "$or", None) => self.list(c.operator, self.parts(c.operand, wanted), wanted),
-            ("$nor", None) => {
-                self.list(c.operator, self.parts(c.operand, wanted.flipped()), wanted)
-            }
+            ("$nor", None) => self.list(c.operator, self.parts(c.operand, wanted.flip()), wanted),
             ("$jsonSchema", None) if wanted == Expectation::NoMatch => {
                 Some(model::doc! { "operatorName": "$jsonSchema", "reason": "schema matched" })
             }
             ("$jsonSchema", None) => schema::explain(c.operand.as_doc()?, self.doc),
             ("$not", Some(path)) => {
                 let inner = single(path, c.operand);
-                let details = self.document(inner.doc(), wanted.flipped());
+                let details = self.document(inner.doc(), wanted.flip());
                 Some(DocBuf::build(|w| {
                     w.put("operatorName", "$not");
                     if let Some(d) = &details {

@@ -161,7 +161,7 @@ fn rules(schema: DocBuf, d: DocBuf) -> Vec<DocBuf> {
 }
 
 /// The report on the property `a`.
-fn about(schema: DocBuf, v: Value<'_>) -> Vec<DocBuf> {
+fn report_on_property(schema: DocBuf, v: Value<'_>) -> Vec<DocBuf> {
     let rules = rules(doc! { "properties": { "a": &schema } }, doc! { "a": v });
     let list = rules[0]
         .doc()
@@ -203,7 +203,7 @@ fn schemas_name_properties_and_rules() {
         doc! { "operatorName": "$jsonSchema", "specifiedAs": &number(), "reason": "expression \
         always evaluates to false" },
     );
-    let both = about(doc! { "type": "string", "pattern": "^S" }, Value::Int32(1));
+    let both = report_on_property(doc! { "type": "string", "pattern": "^S" }, Value::Int32(1));
     assert_eq!(
         both,
         [
@@ -216,7 +216,7 @@ fn schemas_name_properties_and_rules() {
     );
     let exclusive = || doc! { "minimum": 1i32, "exclusiveMinimum": true };
     assert_eq!(
-        about(exclusive(), Value::Int32(1)),
+        report_on_property(exclusive(), Value::Int32(1)),
         [
             doc! { "operatorName": "minimum", "specifiedAs": &exclusive(), "reason": "comparison \
             failed", "consideredValue": 1i32 }
@@ -228,7 +228,7 @@ fn schemas_name_properties_and_rules() {
 fn schemas_of_arrays() {
     let a = doc! { "v": [1i32, 2i32, 2i32] };
     let list = a.doc().field("v");
-    let unique = about(doc! { "uniqueItems": true, "maxItems": 2i32 }, list);
+    let unique = report_on_property(doc! { "uniqueItems": true, "maxItems": 2i32 }, list);
     assert_eq!(
         unique,
         [
@@ -241,7 +241,7 @@ fn schemas_of_arrays() {
     );
     let low = doc! { "operatorName": "maximum", "specifiedAs": { "maximum": 1i32 },
     "reason": "comparison failed", "consideredValue": 2i32 };
-    let items = about(doc! { "items": { "maximum": 1i32 } }, list);
+    let items = report_on_property(doc! { "items": { "maximum": 1i32 } }, list);
     assert_eq!(
         items,
         [
@@ -249,7 +249,7 @@ fn schemas_of_arrays() {
             sub-schema", "itemIndex": 1i32, "details": [&low] }
         ]
     );
-    let tuple = about(
+    let tuple = report_on_property(
         doc! { "items": [{}, { "maximum": 1i32 }], "additionalItems": false },
         list,
     );
@@ -301,7 +301,7 @@ fn schemas_of_objects() {
             doc! { "operatorName": "not", "reason": "child expression matched" },
         ]
     );
-    let one = about(
+    let one = report_on_property(
         doc! { "oneOf": [{ "minimum": 1i32 }, { "maximum": 3i32 }], "enum": [5i32] },
         Value::Int32(2),
     );

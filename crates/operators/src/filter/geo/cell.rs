@@ -56,14 +56,14 @@ impl Cell {
     }
 
     /// The least and the greatest number of the cells inside, this cell included.
-    pub(super) fn inside(self) -> (u64, u64) {
+    pub(super) fn descendant_range(self) -> (u64, u64) {
         let bit = self.lowest_bit();
         (self.0 - (bit - 1), self.0 + (bit - 1))
     }
 
     /// Face, first column and row, and the number of squares along the cell's edge.
     fn place(self) -> (u64, u64, u64, u64) {
-        let bits = self.inside().0 >> 1;
+        let bits = self.descendant_range().0 >> 1;
         let (mut i, mut j) = (0, 0);
         for level in (0..LEVEL_MAX).rev() {
             i = i << 1 | bits >> (2 * level + 1) & 1;
@@ -163,8 +163,8 @@ mod tests {
                 assert!(p.angle(center) <= radius + 1e-14, "{cell:?} {p:?}");
                 let Some(parent) = cell.parent() else { break };
                 assert!(parent.children().contains(&cell));
-                let (low, high) = parent.inside();
-                assert!(low <= cell.inside().0 && cell.inside().1 <= high);
+                let (low, high) = parent.descendant_range();
+                assert!(low <= cell.descendant_range().0 && cell.descendant_range().1 <= high);
                 cell = parent;
             }
         }

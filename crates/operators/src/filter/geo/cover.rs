@@ -64,7 +64,7 @@ impl Covering {
         around.sort_unstable();
         cells.sort_unstable();
         Covering {
-            inside: cells.into_iter().map(Cell::inside).collect(),
+            inside: cells.into_iter().map(Cell::descendant_range).collect(),
             around,
         }
     }
@@ -79,7 +79,7 @@ pub fn is_point_cell(cell: u64) -> bool {
 pub fn stored_cells(v: &Value<'_>, on: Surface, out: &mut Vec<u64>) {
     let mut one = |v: &Value<'_>| match on {
         Surface::Sphere => {
-            if let Some(shape) = Shape::stored(v) {
+            if let Some(shape) = Shape::parse_stored(v) {
                 out.extend(cells_of_shape(&shape).iter().map(|c| c.0));
             }
         }

@@ -42,14 +42,14 @@ impl Geo {
         match name {
             "$geoIntersects" => parse::intersects(spec).map(Geo::Intersects),
             "$near" | "$nearSphere" | "$geoNear" => Near::parse(name, spec).map(Geo::Near),
-            _ => parse::within(name, spec).map(Geo::Within),
+            _ => parse::parse_within(name, spec).map(Geo::Within),
         }
     }
 
     pub(super) fn matches(&self, v: &Value<'_>) -> bool {
         match self {
             Geo::Within(region) => region.contains(v),
-            Geo::Intersects(shape) => Shape::stored(v).is_some_and(|s| s.intersects(shape)),
+            Geo::Intersects(shape) => Shape::parse_stored(v).is_some_and(|s| s.intersects(shape)),
             Geo::Near(near) => near.distance(v).is_some(),
         }
     }

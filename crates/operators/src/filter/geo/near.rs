@@ -111,7 +111,7 @@ impl Near {
     pub fn distance(&self, v: &Value<'_>) -> Option<f64> {
         let d = match &self.center {
             Center::Flat(p) => flat::distance(stored_flat_point(v)?, *p),
-            Center::Sphere(p, unit) => Shape::stored(v)?.angle_to(*p) * unit,
+            Center::Sphere(p, unit) => Shape::parse_stored(v)?.angle_to(*p) * unit,
         };
         (self.min <= d && d <= self.max).then_some(d)
     }

@@ -27,7 +27,7 @@ pub(super) fn intersects(spec: Value<'_>) -> Result<Shape> {
     Shape::any(&v)
 }
 
-pub(super) fn within(name: &str, spec: Value<'_>) -> Result<Region> {
+pub(super) fn parse_within(name: &str, spec: Value<'_>) -> Result<Region> {
     let d = operand(name, spec)?;
     let mut region = None;
     for (specifier, v) in d.iter().filter(|(n, _)| *n != "$uniqueDocs") {

@@ -23,9 +23,9 @@ impl Region {
     pub(super) fn contains(&self, v: &Value<'_>) -> bool {
         match self {
             Region::CenterSphere(center, radius) => {
-                Shape::stored(v).is_some_and(|s| s.is_within_cap(*center, *radius))
+                Shape::parse_stored(v).is_some_and(|s| s.is_within_cap(*center, *radius))
             }
-            Region::Geometry(outer) => Shape::stored(v).is_some_and(|s| s.is_within(outer)),
+            Region::Geometry(outer) => Shape::parse_stored(v).is_some_and(|s| s.is_within(outer)),
             planar => {
                 let Some(p) = stored_flat_point(v) else {
                     return false;

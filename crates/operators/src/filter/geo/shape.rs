@@ -38,7 +38,9 @@ impl Polygon {
             let is_left = n == 0 && !self.inverted;
             let side = if is_left { INNER } else { -INNER };
             let edges = ring.iter().zip(ring.iter().cycle().skip(1));
-            edges.flat_map(move |(a, b)| ALONG.map(|share| sphere::beside(*a, *b, share, side)))
+            edges.flat_map(move |(a, b)| {
+                ALONG.map(|share| sphere::offset_point(*a, *b, share, side))
+            })
         })
     }
     fn contains(&self, p: Point) -> bool {
@@ -357,7 +359,7 @@ impl Shape {
     }
 
     /// The geometry of a stored value; `None` when it is no geometry.
-    pub(super) fn stored(v: &Value<'_>) -> Option<Shape> {
+    pub(super) fn parse_stored(v: &Value<'_>) -> Option<Shape> {
         matches!(v, Value::Document(_) | Value::Array(_))
             .then(|| Shape::any(v).ok())
             .flatten()

@@ -157,7 +157,7 @@ fn is_reached_from_inside(p: Point, ring: &[Point]) -> bool {
         let Some((a, b)) = edge(at) else {
             return false;
         };
-        let start = beside(a, b, 0.4, STEP);
+        let start = offset_point(a, b, 0.4, STEP);
         let edges = (0..n).filter_map(edge);
         let crossed = edges.filter(|(c, d)| arcs_cross(start, p, *c, *d));
         crossed.count() % 2 == 0
@@ -191,7 +191,7 @@ pub(super) fn arcs_cross(a: Point, b: Point, c: Point, d: Point) -> bool {
 }
 
 /// The point at `angle` to the left of an arc, at a fraction of its length.
-pub(super) fn beside(a: Point, b: Point, share: f64, angle: f64) -> Point {
+pub(super) fn offset_point(a: Point, b: Point, share: f64, angle: f64) -> Point {
     let ([ax, ay, az], [bx, by, bz]) = (a.vector(), b.vector());
     let on = |a: f64, b: f64| a + (b - a) * share;
     let middle = Point::of_vector([on(ax, bx), on(ay, by), on(az, bz)]);

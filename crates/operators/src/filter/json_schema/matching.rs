@@ -62,14 +62,14 @@ fn count_matching(list: &[Schema], v: &Value<'_>, enough: usize) -> Result<usize
     Ok(n)
 }
 
-fn within(n: usize, min: Option<u64>, max: Option<u64>) -> bool {
+fn is_within(n: usize, min: Option<u64>, max: Option<u64>) -> bool {
     let n = n as u64;
     min.is_none_or(|m| n >= m) && max.is_none_or(|m| n <= m)
 }
 
 fn string(s: &Schema, text: &str) -> Result<bool> {
     if (s.min_length.is_some() || s.max_length.is_some())
-        && !within(text.chars().count(), s.min_length, s.max_length)
+        && !is_within(text.chars().count(), s.min_length, s.max_length)
     {
         return Ok(false);
     }
@@ -136,7 +136,7 @@ fn is_multiple(n: Decimal128, of: Decimal128) -> bool {
 
 fn array(s: &Schema, a: Array<'_>) -> Result<bool> {
     if (s.min_items.is_some() || s.max_items.is_some())
-        && !within(a.len(), s.min_items, s.max_items)
+        && !is_within(a.len(), s.min_items, s.max_items)
     {
         return Ok(false);
     }
@@ -184,7 +184,7 @@ fn additional(rule: &AdditionalRule, v: &Value<'_>) -> Result<bool> {
 
 fn object(s: &Schema, d: Doc<'_>) -> Result<bool> {
     if (s.min_properties.is_some() || s.max_properties.is_some())
-        && !within(d.count(), s.min_properties, s.max_properties)
+        && !is_within(d.count(), s.min_properties, s.max_properties)
     {
         return Ok(false);
     }

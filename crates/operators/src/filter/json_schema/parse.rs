@@ -34,7 +34,7 @@ pub(super) fn schema(spec: Value<'_>, keyword: &str, depth: usize) -> Result<Sch
     let mut s = Schema::default();
     for (k, v) in d.iter() {
         if !simple(&mut s, d, k, v)? {
-            nested(&mut s, k, v, depth + 1)?;
+            parse_nested(&mut s, k, v, depth + 1)?;
         }
     }
     Ok(s)
@@ -109,7 +109,7 @@ fn simple(s: &mut Schema, d: Doc<'_>, k: &str, v: Value<'_>) -> Result<bool> {
 }
 
 /// Keywords with nested schemas.
-fn nested(s: &mut Schema, k: &str, v: Value<'_>, depth: usize) -> Result<()> {
+fn parse_nested(s: &mut Schema, k: &str, v: Value<'_>, depth: usize) -> Result<()> {
     match k {
         "items" => {
             s.items = Some(match v {

@@ -61,7 +61,7 @@ fn merge_matches(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bool {
     let Some((Kind::Match(a), Kind::Match(b))) = kinds(s, at) else {
         return false;
     };
-    let both = split::both(a.spec.doc(), b.spec.doc());
+    let both = split::conjoin_filters(a.spec.doc(), b.spec.doc());
     let one = s.get(at).and_then(|m| m.with_filter(cx, both.doc()));
     join(s, at, one)
 }

@@ -15,7 +15,7 @@ pub(super) struct SplitFilter {
 }
 
 /// The conjunction of two filters.
-pub(super) fn both(a: Doc<'_>, b: Doc<'_>) -> DocBuf {
+pub(super) fn conjoin_filters(a: Doc<'_>, b: Doc<'_>) -> DocBuf {
     let plain = |d: Doc<'_>| d.iter().all(|(n, _)| !n.starts_with('$'));
     // Different fields side by side need no `$and`.
     if plain(a) && plain(b) && b.iter().all(|(n, _)| !a.contains(n)) {
@@ -73,7 +73,7 @@ pub(super) fn split(
         names
             .iter()
             .all(|n| known(n))
-            .then(|| renamed(predicate, renames, untouched))?
+            .then(|| rename_fields(predicate, renames, untouched))?
     })
 }
 
@@ -86,7 +86,8 @@ pub(super) fn split_on_key(
     parts(spec, &mut |predicate| {
         let names = filter_names(cx, predicate)?;
         let on_key = names.iter().all(|n| n == "_id") && !names.is_empty();
-        (on_key && !asks_for_kind(predicate)).then(|| renamed(predicate, renames, &|_| false))?
+        (on_key && !asks_for_kind(predicate))
+            .then(|| rename_fields(predicate, renames, &|_| false))?
     })
 }
 
@@ -123,7 +124,7 @@ fn asks_for_kind(spec: Doc<'_>) -> bool {
 
 /// The predicate with the old field names; `None` if an expression names a field or a path has no
 /// old name.
-fn renamed(
+fn rename_fields(
     spec: Doc<'_>,
     renames: &[(String, String)],
     untouched: &dyn Fn(&str) -> bool,
@@ -134,7 +135,7 @@ fn renamed(
             ("$and" | "$or" | "$nor", Value::Array(list)) => {
                 let inner: Option<Vec<DocBuf>> = list
                     .iter()
-                    .map(|v| renamed(v.as_doc()?, renames, untouched))
+                    .map(|v| rename_fields(v.as_doc()?, renames, untouched))
                     .collect();
                 let inner = inner?;
                 out.append(|w| {

@@ -23,7 +23,7 @@ enum Part {
 /// Writes `updateDescription`; `paths` adds `disambiguatedPaths`.
 pub(super) fn write(w: &mut DocWriter<'_>, diff: Doc<'_>, paths: bool) {
     let mut found = UpdateDescription::default();
-    within(diff, &mut Vec::new(), &mut found);
+    describe_diff(diff, &mut Vec::new(), &mut found);
     let mut d = w.doc("updateDescription");
     d.put("updatedFields", &found.updated);
     let mut removed = d.array("removedFields");
@@ -48,7 +48,7 @@ pub(super) fn write(w: &mut DocWriter<'_>, diff: Doc<'_>, paths: bool) {
     }
 }
 
-fn within(diff: Doc<'_>, path: &mut Vec<Part>, found: &mut UpdateDescription) {
+fn describe_diff(diff: Doc<'_>, path: &mut Vec<Part>, found: &mut UpdateDescription) {
     let array = diff.field("a").truthy() && diff.first().is_some_and(|(n, _)| n == "a");
     if array {
         if let Some(size) = diff.field("l").as_i64_exact() {
@@ -97,7 +97,7 @@ fn within(diff: Doc<'_>, path: &mut Vec<Part>, found: &mut UpdateDescription) {
 impl UpdateDescription {
     fn change(&mut self, inner: bool, value: Value<'_>, path: &mut Vec<Part>) {
         if inner {
-            within(value.as_doc().unwrap_or(Doc::EMPTY), path, self);
+            describe_diff(value.as_doc().unwrap_or(Doc::EMPTY), path, self);
             return;
         }
         let text = self.text(path);

@@ -52,7 +52,7 @@ impl TransactionPart {
 }
 
 /// Shows each event of an entry that belongs to the stream.
-pub(super) fn each<'e>(
+pub(super) fn show_events<'e>(
     spec: &Spec,
     time: Timestamp,
     entry: Doc<'e>,
@@ -112,7 +112,7 @@ fn event_of(time: Timestamp, entry: Doc<'_>) -> Event<'_> {
 }
 
 /// True for collections that the stream watches.
-fn watched(spec: &Spec, db: &str, coll: &str) -> bool {
+fn is_watched(spec: &Spec, db: &str, coll: &str) -> bool {
     let shown = spec.system || !coll.starts_with("system.");
     match &spec.scope {
         Scope::Collection { db: d, coll: c } => d == db && c == coll,
@@ -125,7 +125,7 @@ fn document<'e>(spec: &Spec, event: Event<'e>, show: &mut dyn FnMut(Event<'e>)) 
     let op = event.operation;
     let (db, coll) = split(op.field("ns").as_str().unwrap_or(""));
     // A measurement is part of a bucket, and change streams do not show buckets.
-    if !watched(spec, db, coll) || op.field("isTimeseries").truthy() {
+    if !is_watched(spec, db, coll) || op.field("isTimeseries").truthy() {
         return;
     }
     let o = op.field("o").as_doc().unwrap_or(Doc::EMPTY);
@@ -171,7 +171,7 @@ fn command<'e>(spec: &Spec, event: Event<'e>, show: &mut dyn FnMut(Event<'e>)) {
     let mine = match (&spec.scope, kind) {
         (Scope::Database(d), "dropDatabase") => d == db,
         (Scope::Collection { .. }, "dropDatabase") => false,
-        _ => watched(spec, db, coll) || watched(spec, to_db, to_coll),
+        _ => is_watched(spec, db, coll) || is_watched(spec, to_db, to_coll),
     };
     if !mine {
         return;

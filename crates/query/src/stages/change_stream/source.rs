@@ -2,7 +2,7 @@
 //! event once and in order; the log is not read for changes that do not concern the stream. Must
 //! not know: sessions, cursors.
 
-use super::event::{Event, TransactionPart, each, each_operation};
+use super::event::{Event, TransactionPart, each_operation, show_events};
 use super::spec::{Image, Spec, StreamStart, no_log};
 use crate::exec::{
     BatchStream, CHANGE_TOKEN, ChangeHost, ChangeProgress, DocBatch, ExecContext, ResumeToken,
@@ -39,7 +39,13 @@ pub(super) fn open(
     progress.open(Arc::clone(&watch), from);
     let source = Source {
         must_find: behind.filter(|t| t.event).map(ResumeToken::whole),
-        behind: behind.map(|t| if t.fragment > 0 { before(t) } else { t }),
+        behind: behind.map(|t| {
+            if t.fragment > 0 {
+                position_before(t)
+            } else {
+                t
+            }
+        }),
         image_ms: host.image_ms,
         spec,
         progress,
@@ -53,7 +59,7 @@ pub(super) fn open(
 }
 
 /// A position right before a whole event, so that its remaining fragments are shown.
-fn before(token: ResumeToken) -> ResumeToken {
+fn position_before(token: ResumeToken) -> ResumeToken {
     match token.whole() {
         t if t.invalidates => ResumeToken {
             invalidates: false,
@@ -64,7 +70,7 @@ fn before(token: ResumeToken) -> ResumeToken {
             invalidates: true,
             ..t
         },
-        t => ResumeToken::before(Timestamp::from_u64(t.time)),
+        t => ResumeToken::before_time(Timestamp::from_u64(t.time)),
     }
 }
 
@@ -210,7 +216,7 @@ impl Chain {
                 shown.event(&event);
             });
             if over {
-                shown.passed(at)
+                shown.pass_time(at)
             } else {
                 !shown.is_full()
             }
@@ -256,12 +262,12 @@ impl EventWriter<'_> {
     /// Shows the events of an entry; false if no further event can be taken now.
     fn entry(&mut self, time: Timestamp, entry: Doc<'_>) -> bool {
         let spec = self.images.spec;
-        each(spec, time, entry, &mut |event| self.event(&event));
-        self.passed(time)
+        show_events(spec, time, entry, &mut |event| self.event(&event));
+        self.pass_time(time)
     }
 
     /// Notes that all events of a time were shown; false if no further event can be taken now.
-    fn passed(&mut self, time: Timestamp) -> bool {
+    fn pass_time(&mut self, time: Timestamp) -> bool {
         // The log has passed the time of the resume token without finding its event.
         if self.must_find.is_some_and(|t| t.time <= time.as_u64()) {
             self.failure = Some(not_found());
@@ -292,13 +298,15 @@ impl Images<'_> {
         let before = match self.spec.before {
             Image::Off => None,
             _ if !changed => None,
-            mode => Some(self.required(mode, event, self.before(event))?),
+            mode => Some(self.require_image(mode, event, self.find_before(event))?),
         };
         let after = match self.spec.after {
             Image::Lookup if event.kind == "update" => Some(self.look_up(event)?),
             Image::WhenAvailable | Image::Required if event.kind == "update" => {
-                let made = self.before(event).and_then(|old| after(old, event));
-                Some(self.required_made(event, made)?)
+                let made = self
+                    .find_before(event)
+                    .and_then(|old| apply_update(old, event));
+                Some(self.require_post_image(event, made)?)
             }
             _ => None,
         };
@@ -311,7 +319,7 @@ impl Images<'_> {
     }
 
     /// The pre-image, if it was stored and has not expired.
-    fn before<'e>(&self, event: &Event<'e>) -> Option<Doc<'e>> {
+    fn find_before<'e>(&self, event: &Event<'e>) -> Option<Doc<'e>> {
         let wall = match event.entry.field("wall") {
             Value::Date(ms) => ms,
             _ => i64::MIN,
@@ -320,7 +328,7 @@ impl Images<'_> {
         event.operation.field("preImage").as_doc().filter(|_| kept)
     }
 
-    fn required<'d>(
+    fn require_image<'d>(
         &self,
         mode: Image,
         event: &Event<'_>,
@@ -332,7 +340,11 @@ impl Images<'_> {
         Ok(found)
     }
 
-    fn required_made(&self, event: &Event<'_>, made: Option<DocBuf>) -> Result<Option<DocBuf>> {
+    fn require_post_image(
+        &self,
+        event: &Event<'_>,
+        made: Option<DocBuf>,
+    ) -> Result<Option<DocBuf>> {
         if made.is_none() && self.spec.after == Image::Required {
             return Err(missing("post", event));
         }
@@ -357,7 +369,7 @@ impl Images<'_> {
     }
 }
 
-fn after(old: Doc<'_>, event: &Event<'_>) -> Option<DocBuf> {
+fn apply_update(old: Doc<'_>, event: &Event<'_>) -> Option<DocBuf> {
     let o = event.operation.field("o").as_doc()?;
     store::apply_diff(old, o.field("diff").as_doc()?)
 }

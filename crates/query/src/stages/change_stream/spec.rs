@@ -61,8 +61,8 @@ pub(super) enum Scope {
 impl Scope {
     pub(super) fn concerned(&self) -> NamespaceHash {
         match self {
-            Scope::Collection { db, coll } => NamespaceHash::by(db, Some(coll)),
-            Scope::Database(db) => NamespaceHash::by(db, None),
+            Scope::Collection { db, coll } => NamespaceHash::hash(db, Some(coll)),
+            Scope::Database(db) => NamespaceHash::hash(db, None),
             Scope::Deployment => NamespaceHash::ALL,
         }
     }
@@ -117,8 +117,8 @@ impl Spec {
         }
         Ok(Spec {
             start: start(&fields)?,
-            after: after(&fields)?,
-            before: before(&fields)?,
+            after: parse_after_image(&fields)?,
+            before: parse_before_image(&fields)?,
             expanded: flag("showExpandedEvents")?,
             system: flag("showSystemEvents")?,
             raw_update: flag("showRawUpdateDescription")?,
@@ -186,7 +186,7 @@ fn unknown<T>(field: &str, given: &str) -> Result<T> {
     )
 }
 
-fn after(fields: &Fields<'_>) -> Result<Image> {
+fn parse_after_image(fields: &Fields<'_>) -> Result<Image> {
     Ok(match fields.string("fullDocument")? {
         None | Some("default") => Image::Off,
         Some("updateLookup") => Image::Lookup,
@@ -196,7 +196,7 @@ fn after(fields: &Fields<'_>) -> Result<Image> {
     })
 }
 
-fn before(fields: &Fields<'_>) -> Result<Image> {
+fn parse_before_image(fields: &Fields<'_>) -> Result<Image> {
     Ok(match fields.string("fullDocumentBeforeChange")? {
         None | Some("off") => Image::Off,
         Some("whenAvailable") => Image::WhenAvailable,

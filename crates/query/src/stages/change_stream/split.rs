@@ -39,7 +39,7 @@ impl Stage for Split {
         input: Box<dyn BatchStream>,
         _: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>> {
-        let behind = self.0.behind().filter(|t| t.fragment > 0);
+        let behind = self.0.resume_token().filter(|t| t.fragment > 0);
         Ok(Box::new(SplitStream {
             input,
             inbox: DocBatch::new(),
@@ -112,7 +112,7 @@ fn fragments(doc: Doc<'_>, meta: Option<Doc<'_>>) -> Result<Vec<(DocBuf, DocBuf)
             last.push(e);
         }
     }
-    let base = token(meta).unwrap_or(ResumeToken::before(model::Timestamp::from_u64(0)));
+    let base = token(meta).unwrap_or(ResumeToken::before_time(model::Timestamp::from_u64(0)));
     let of = i32::try_from(parts.len()).unwrap_or(i32::MAX);
     let fragment = |(n, part): (usize, &Vec<Element<'_>>)| {
         let number = u32::try_from(n).unwrap_or(u32::MAX).saturating_add(1);

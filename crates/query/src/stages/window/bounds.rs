@@ -246,7 +246,7 @@ impl Range {
         let mut spans = Vec::with_capacity(n);
         for key in &keys {
             if let Bound::At(l) = &self.lower {
-                let from = self.moved(key, &l.get(), exec)?;
+                let from = self.shift_key(key, &l.get(), exec)?;
                 while keys
                     .get(start)
                     .is_some_and(|k| compare(k, &from.get()) == Ordering::Less)
@@ -257,7 +257,7 @@ impl Range {
             match &self.upper {
                 Bound::Unbounded => end = n,
                 Bound::At(u) => {
-                    let to = self.moved(key, &u.get(), exec)?;
+                    let to = self.shift_key(key, &u.get(), exec)?;
                     while keys
                         .get(end)
                         .is_some_and(|k| compare(k, &to.get()) != Ordering::Greater)
@@ -271,7 +271,12 @@ impl Range {
         Ok(spans)
     }
 
-    fn moved(&self, key: &Value<'_>, by: &Value<'_>, exec: &ExecContext<'_>) -> Result<OwnedValue> {
+    fn shift_key(
+        &self,
+        key: &Value<'_>,
+        by: &Value<'_>,
+        exec: &ExecContext<'_>,
+    ) -> Result<OwnedValue> {
         match self.unit {
             Some(unit) => unit.add(*key, by.as_i64_exact().unwrap_or(0), exec.env),
             None => crate::stages::arithmetic::add(*key, *by, exec.env),

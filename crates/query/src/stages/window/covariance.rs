@@ -194,7 +194,7 @@ mod tests {
     use super::*;
     use model::Decimal128;
 
-    fn over(pairs: &[(Number, Number)], sample: bool) -> String {
+    fn compute_covariance(pairs: &[(Number, Number)], sample: bool) -> String {
         let mut state = State::default();
         pairs.iter().for_each(|&(x, y)| state.add(Pair { x, y }));
         format!("{:?}", state.value(sample))
@@ -210,19 +210,22 @@ mod tests {
             (i(3), Number::Int64(6)),
             (Number::Int64(4), d("8")),
         ];
-        assert_eq!(over(&mixed, false), "Decimal128(2.50000000000000)");
+        assert_eq!(
+            compute_covariance(&mixed, false),
+            "Decimal128(2.50000000000000)"
+        );
         let equal = [(d("42.5"), d("99.9")); 3];
-        assert_eq!(over(&equal, true), "Decimal128(0E+12)");
-        assert_eq!(over(&equal[..1], false), "Double(0.0)");
+        assert_eq!(compute_covariance(&equal, true), "Decimal128(0E+12)");
+        assert_eq!(compute_covariance(&equal[..1], false), "Double(0.0)");
         let most = "9.999999999999999999999999999999999E+6144";
         let large = [(d(most), d("1")), (d(most), d("2"))];
-        assert_eq!(over(&large, true), "Decimal128(0E+14)");
+        assert_eq!(compute_covariance(&large, true), "Decimal128(0E+14)");
         assert_eq!(
-            over(&[large[0], large[1], (d(most), d("3"))], true),
+            compute_covariance(&[large[0], large[1], (d(most), d("3"))], true),
             "Decimal128(-Infinity)"
         );
         let nan = [(d("1"), d("2")), (d("NaN"), d("4")), (d("3"), d("6"))];
-        assert_eq!(over(&nan, false), "Double(NaN)");
+        assert_eq!(compute_covariance(&nan, false), "Double(NaN)");
     }
 
     /// Removing pairs leaves the same rounding errors as in MongoDB.

@@ -6,7 +6,7 @@ use model::{Value, compare_with};
 use std::cmp::Ordering;
 
 pub(super) fn truthy(v: &Option<Tree>) -> bool {
-    v.as_ref().is_some_and(|t| t.owned().get().truthy())
+    v.as_ref().is_some_and(|t| t.to_value().get().truthy())
 }
 
 fn arguments(t: &Tree) -> Vec<Tree> {
@@ -61,8 +61,10 @@ fn operator(name: &str, operand: &Tree, doc: &Tree, c: Strings<'_>) -> Option<Tr
         .iter()
         .map(|a| value(a, doc, c))
         .collect();
-    let owned: Vec<Option<model::OwnedValue>> =
-        given.iter().map(|g| g.as_ref().map(Tree::owned)).collect();
+    let owned: Vec<Option<model::OwnedValue>> = given
+        .iter()
+        .map(|g| g.as_ref().map(Tree::to_value))
+        .collect();
     let get = |i: usize| owned[i].as_ref().map_or(Value::Missing, |o| o.get());
     let order = || compare_with(&get(0), &get(1), c);
     let result = match name {
@@ -78,7 +80,7 @@ fn operator(name: &str, operand: &Tree, doc: &Tree, c: Strings<'_>) -> Option<Tr
         "$isArray" => matches!(given[0], Some(Tree::Array(_))),
         "$ifNull" => {
             let nullish =
-                |t: &Option<Tree>| t.as_ref().is_none_or(|t| t.owned().get().is_nullish());
+                |t: &Option<Tree>| t.as_ref().is_none_or(|t| t.to_value().get().is_nullish());
             return given
                 .iter()
                 .find(|t| !nullish(t))

@@ -370,7 +370,7 @@ fn smaller(case: &Case) -> Vec<Case> {
     out
 }
 
-fn shrunk(mut case: Case) -> (Case, String) {
+fn shrink_case(mut case: Case) -> (Case, String) {
     let mut ignored = MatchCounts::default();
     // The naive matcher panics on filters that only shrinking made invalid; those do not count as
     // smaller cases.
@@ -398,7 +398,7 @@ fn check(seed: u64, seen: &mut MatchCounts) {
     let case = case(&mut Rng::new(seed));
     seen.cases += 1;
     if trouble(&case, seen).is_some() {
-        let (small, why) = shrunk(case);
+        let (small, why) = shrink_case(case);
         panic!("QUARRY_MATCHER_SEED={seed}\n{why}\n{small}");
     }
 }

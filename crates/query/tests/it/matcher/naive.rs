@@ -140,7 +140,9 @@ fn on_path(
             Some(ops) => !ops.iter().all(|(op, v)| on_path(op, v, ops, path, doc, c)),
             None => !some(path, doc, true, &mut |v| equal_or_pattern(operand, v, c)),
         },
-        "$exists" => some(path, doc, true, &mut |v| v.is_some()) == operand.owned().get().truthy(),
+        "$exists" => {
+            some(path, doc, true, &mut |v| v.is_some()) == operand.to_value().get().truthy()
+        }
         "$all" if list(operand).is_empty() => false,
         "$all" => list(operand).iter().all(|one| match operators(one) {
             Some(ops) => ops.iter().all(|(op, v)| on_path(op, v, ops, path, doc, c)),
@@ -159,7 +161,9 @@ fn on_value(
     v: Option<&Tree>,
     c: Strings<'_>,
 ) -> bool {
-    let by = |wanted: &[Ordering]| ordered(operand, v, c).is_some_and(|o| wanted.contains(&o));
+    let by = |wanted: &[Ordering]| {
+        compare_in_bracket(operand, v, c).is_some_and(|o| wanted.contains(&o))
+    };
     use Ordering::{Equal, Greater, Less};
     match op {
         "$eq" => equal_or_pattern_as_value(operand, v, c),
@@ -170,20 +174,20 @@ fn on_value(
         "$in" => list(operand).iter().any(|one| equal_or_pattern(one, v, c)),
         "$ne" => !on_value("$eq", operand, all, v, c),
         "$nin" => !on_value("$in", operand, all, v, c),
-        "$exists" => v.is_some() == operand.owned().get().truthy(),
+        "$exists" => v.is_some() == operand.to_value().get().truthy(),
         "$type" => v.is_some_and(|v| is_of_type(operand, v)),
         "$regex" => {
             let options = all
                 .iter()
                 .find(|(n, _)| n == "$options")
-                .map(|(_, o)| o.owned());
+                .map(|(_, o)| o.to_value());
             let options = options
                 .as_ref()
                 .and_then(|o| o.get().as_str())
                 .unwrap_or("")
                 .to_owned();
             pattern_matches(
-                operand.owned().get().as_str().expect("a pattern"),
+                operand.to_value().get().as_str().expect("a pattern"),
                 &options,
                 v,
             )
@@ -192,7 +196,7 @@ fn on_value(
         "$mod" => modulo(operand, v),
         "$size" => {
             matches!(v, Some(Tree::Array(items))
-                if Some(items.len() as i64) == operand.owned().get().as_i64_exact())
+                if Some(items.len() as i64) == operand.to_value().get().as_i64_exact())
         }
         "$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear" => bits(op, operand, v),
         "$all" => {
@@ -238,10 +242,10 @@ fn elem_match(operand: &Tree, v: Option<&Tree>, c: Strings<'_>) -> bool {
 
 /// The order of a value relative to an operand of the same type bracket; `None` if they are not
 /// comparable.
-fn ordered(operand: &Tree, v: Option<&Tree>, c: Strings<'_>) -> Option<Ordering> {
-    let operand = operand.owned();
+fn compare_in_bracket(operand: &Tree, v: Option<&Tree>, c: Strings<'_>) -> Option<Ordering> {
+    let operand = operand.to_value();
     let wanted = operand.get();
-    let owned = v.map(Tree::owned);
+    let owned = v.map(Tree::to_value);
     let have = owned.as_ref().map_or(Value::Missing, |o| o.get());
     match (&have, &wanted) {
         (Value::Missing, Value::Null) => return Some(Ordering::Equal),
@@ -265,7 +269,7 @@ fn ordered(operand: &Tree, v: Option<&Tree>, c: Strings<'_>) -> Option<Ordering>
 }
 
 fn equal_or_pattern_as_value(operand: &Tree, v: Option<&Tree>, c: Strings<'_>) -> bool {
-    ordered(operand, v, c) == Some(Ordering::Equal)
+    compare_in_bracket(operand, v, c) == Some(Ordering::Equal)
 }
 
 /// Equality, where a regular expression matches strings and equals itself.
@@ -293,7 +297,7 @@ fn is_of_type(operand: &Tree, v: &Tree) -> bool {
     if let Tree::Array(many) = operand {
         return many.iter().any(|one| is_of_type(one, v));
     }
-    let (operand, v) = (operand.owned(), v.owned());
+    let (operand, v) = (operand.to_value(), v.to_value());
     let tag = v.get().tag();
     match operand.get() {
         Value::String("number") => v.get().is_number(),
@@ -336,7 +340,7 @@ fn integer_part(v: &Value<'_>) -> Option<i64> {
 }
 
 fn modulo(operand: &Tree, v: Option<&Tree>) -> bool {
-    let part = |i: usize| integer_part(&list(operand)[i].owned().get()).expect("an integer");
+    let part = |i: usize| integer_part(&list(operand)[i].to_value().get()).expect("an integer");
     let Some(n) = v.and_then(leaf).and_then(|v| integer_part(&v)) else {
         return false;
     };
@@ -344,7 +348,7 @@ fn modulo(operand: &Tree, v: Option<&Tree>) -> bool {
 }
 
 fn bits(op: &str, operand: &Tree, v: Option<&Tree>) -> bool {
-    let owned = operand.owned();
+    let owned = operand.to_value();
     let wanted: Vec<u32> = match owned.get() {
         Value::Array(a) => a
             .iter()

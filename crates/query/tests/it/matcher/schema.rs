@@ -8,7 +8,7 @@ pub(super) fn valid(schema: &Tree, v: &Tree) -> bool {
     let Tree::Doc(keywords) = schema else {
         panic!("a schema is a document")
     };
-    let is_number = v.owned().get().is_number();
+    let is_number = v.to_value().get().is_number();
     keywords.iter().all(|(k, operand)| match (k.as_str(), v) {
         ("bsonType", v) => match operand {
             Tree::Array(names) => names.iter().any(|n| has_type(n, v)),
@@ -17,7 +17,7 @@ pub(super) fn valid(schema: &Tree, v: &Tree) -> bool {
         ("required", Tree::Doc(fields)) => items(operand).iter().all(|n| {
             fields
                 .iter()
-                .any(|(f, _)| n.owned().get().as_str() == Some(f))
+                .any(|(f, _)| n.to_value().get().as_str() == Some(f))
         }),
         ("properties", Tree::Doc(fields)) => {
             let Tree::Doc(inner) = operand else {
@@ -31,7 +31,7 @@ pub(super) fn valid(schema: &Tree, v: &Tree) -> bool {
             })
         }
         ("minimum" | "maximum", v) if is_number => {
-            let (have, limit) = (v.owned(), operand.owned());
+            let (have, limit) = (v.to_value(), operand.to_value());
             let nan = |v: &Value<'_>| v.as_f64().is_some_and(f64::is_nan);
             match (nan(&have.get()), nan(&limit.get())) {
                 (false, false) if k == "minimum" => compare(&have.get(), &limit.get()).is_ge(),
@@ -40,10 +40,10 @@ pub(super) fn valid(schema: &Tree, v: &Tree) -> bool {
             }
         }
         ("minItems", Tree::Array(a)) => {
-            a.len() as i64 >= operand.owned().get().as_i64_exact().expect("a count")
+            a.len() as i64 >= operand.to_value().get().as_i64_exact().expect("a count")
         }
         ("items", Tree::Array(a)) => a.iter().all(|i| valid(operand, i)),
-        ("pattern", Tree::Leaf(s)) => match (s.get(), operand.owned().get()) {
+        ("pattern", Tree::Leaf(s)) => match (s.get(), operand.to_value().get()) {
             (Value::String(s), Value::String(p)) => PATTERNS
                 .iter()
                 .find(|(q, o, _)| *q == p && o.is_empty())
@@ -72,7 +72,7 @@ fn items(t: &Tree) -> &[Tree] {
 }
 
 fn has_type(name: &Tree, v: &Tree) -> bool {
-    let (name, v) = (name.owned(), v.owned());
+    let (name, v) = (name.to_value(), v.to_value());
     name.get()
         .as_str()
         .is_some_and(|n| n == v.get().type_name() || (n == "number" && v.get().is_number()))

@@ -40,7 +40,7 @@ impl Tree {
     }
 
     /// As a BSON value that owns its bytes.
-    pub(super) fn owned(&self) -> OwnedValue {
+    pub(super) fn to_value(&self) -> OwnedValue {
         let mut d = DocBuf::new();
         d.append(|w| self.put(w, ""));
         d.doc().field("").to_owned_value()

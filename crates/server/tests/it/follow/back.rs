@@ -4,7 +4,9 @@
 use mongodb::bson::doc;
 
 use super::load::{fill, write_round};
-use super::world::{Follower, Node, assert_same, refused, run_quarry, runtime, status, wait_for};
+use super::world::{
+    Follower, Node, assert_same, command_error, run_quarry, runtime, status, wait_for,
+};
 
 #[test]
 fn a_source_is_fed_from_the_target_until_it_is_cut_over_back() {
@@ -45,6 +47,6 @@ fn a_source_is_fed_from_the_target_until_it_is_cut_over_back() {
 #[test]
 fn a_way_back_needs_a_target_that_tells_its_changes() {
     let (source, target) = (Node::start(&[]), Node::start(&["--standalone"]));
-    let line = refused(&[&source.uri(), "--to", &target.uri(), "--reverse"]);
+    let line = command_error(&[&source.uri(), "--to", &target.uri(), "--reverse"]);
     assert!(line.contains("reports no changes"), "{line}");
 }

@@ -115,7 +115,7 @@ fn a_source_that_does_not_answer_is_named_at_once() {
         said.contains("the source 127.0.0.1:1 has not answered yet"),
         "{said}"
     );
-    let line = super::world::refused(&["mongodb://127.0.0.1:1/", "--to", &target.uri()]);
+    let line = super::world::command_error(&["mongodb://127.0.0.1:1/", "--to", &target.uri()]);
     assert!(
         line.contains("the source: 127.0.0.1:1 does not answer"),
         "{line}"

@@ -14,7 +14,7 @@ use mongodb::bson::{Document, doc};
 
 use load::{Writer, fill};
 use world::{
-    Follower, Node, assert_same, end, refused, run, run_quarry, runtime, status, wait_for,
+    Follower, Node, assert_same, command_error, end, run, run_quarry, runtime, status, wait_for,
 };
 
 #[test]
@@ -156,13 +156,13 @@ fn it_is_stopped_and_goes_on() {
         run_quarry(&["stop", "--to", &to]);
         assert_eq!(follower.status(), Some(0));
         assert_eq!(status(&target).get_str("phase").unwrap(), "copying");
-        let other = refused(&[&from, "--to", &to, "--exclude", "shop.ring"]);
+        let other = command_error(&[&from, "--to", &to, "--exclude", "shop.ring"]);
         assert!(other.contains("was started with"), "{other}");
-        let early = refused(&["cutover", "--to", &to, "--fence"]);
+        let early = command_error(&["cutover", "--to", &to, "--fence"]);
         assert!(early.contains("start it again"), "{early}");
         let follower = Follower::start(&[&from, "--to", &to]);
         wait_for(&target, "following");
-        let second = refused(&[&from, "--to", &to]);
+        let second = command_error(&[&from, "--to", &to]);
         assert!(second.contains("running for this target"), "{second}");
         let pid = rustix::process::Pid::from_child(follower.child.as_ref().unwrap());
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -188,7 +188,7 @@ fn what_cannot_be_followed_is_told_before_it_begins() {
         let mine = there.database("d").collection("x");
         mine.insert_one(doc! { "_id": "mine" }).await.unwrap();
         let (from, to) = (source.uri(), target.uri());
-        let line = refused(&[&from, "--to", &to, "--reverse"]);
+        let line = command_error(&[&from, "--to", &to, "--reverse"]);
         for part in [
             "d.s is a time-series collection",
             "the target has d.x already",
@@ -200,7 +200,7 @@ fn what_cannot_be_followed_is_told_before_it_begins() {
             Some(doc! { "_id": "mine" })
         );
         let alone = Node::start(&["--standalone"]);
-        let line = refused(&[&alone.uri(), "--to", &to]);
+        let line = command_error(&[&alone.uri(), "--to", &to]);
         assert!(line.contains("neither a replica set"), "{line}");
     });
 }
@@ -305,9 +305,9 @@ fn no_line_has_a_password() {
         "mongodb://u:s3cret/x@127.0.0.1/",
         "mongodb://u:s3cret@127.0.0.1/?w=no&x",
     ] {
-        let line = refused(&[wrong, "--to", &target.uri()]);
+        let line = command_error(&[wrong, "--to", &target.uri()]);
         assert!(!line.contains("s3cret"), "{line}");
-        let line = refused(&["status", "--to", wrong]);
+        let line = command_error(&["status", "--to", wrong]);
         assert!(!line.contains("s3cret"), "{line}");
     }
 }

@@ -113,7 +113,7 @@ pub(crate) fn run_quarry(arguments: &[&str]) -> String {
     output_text(&output)
 }
 
-pub(crate) fn refused(arguments: &[&str]) -> String {
+pub(crate) fn command_error(arguments: &[&str]) -> String {
     let output = quarry(arguments).output().unwrap();
     assert!(
         !output.status.success(),

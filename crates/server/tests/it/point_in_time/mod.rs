@@ -14,7 +14,7 @@ use ::model::{DocBuf, doc};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::backup::{TestFolder, connect, killed_after, quarry, refused, run_quarry, text};
+use crate::backup::{TestFolder, command_error, connect, kill_after, quarry, run_quarry, text};
 use crate::client::Client;
 use crate::driver::Process;
 use model::{State, Time, Writer, call, documents, read, time_of};
@@ -217,12 +217,12 @@ fn moments_are_restored_as_a_model_has_them() {
     run.compare((u32::MAX, 0), "newest");
     let repository = run.place.at("repository");
     let nowhere = Path::new("/nowhere");
-    let line = refused(&restore(&repository, nowhere, "1:1"));
+    let line = command_error(&restore(&repository, nowhere, "1:1"));
     assert!(
         line.contains("cannot restore optime 1:1: it can restore "),
         "{line}"
     );
-    let line = refused(&restore(&repository, nowhere, "4000000000"));
+    let line = command_error(&restore(&repository, nowhere, "4000000000"));
     assert!(line.contains("cannot restore second 4000000000"), "{line}");
     let listed = run_quarry(&["backup", "list", text(&repository)]);
     assert!(listed.contains("log: up to optime"), "{listed}");
@@ -236,12 +236,12 @@ fn killed_restores_begin_anew_and_damage_is_refused() {
     let to = format!("{time}:{increment}");
     for delay in [5, 40, 120, 250, 400, 600] {
         let restoring = quarry(&restore(&repository, &copy, &to));
-        killed_after(restoring, Duration::from_millis(delay));
+        kill_after(restoring, Duration::from_millis(delay));
         if copy.join("QUARRY-REPLAY").exists() {
             let serve = ["serve", "--port", "0", "--dbpath", text(&copy)];
-            assert!(refused(&serve).contains("is not a data directory"));
+            assert!(command_error(&serve).contains("is not a data directory"));
             let other = ["restore", text(&repository), "--dbpath", text(&copy)];
-            assert!(refused(&other).contains("unfinished restore"));
+            assert!(command_error(&other).contains("unfinished restore"));
         }
         if copy.join("QUARRY-ENGINE").exists() && !copy.join("QUARRY-REPLAY").exists() {
             std::fs::remove_dir_all(&copy).unwrap();
@@ -262,7 +262,7 @@ fn killed_restores_begin_anew_and_damage_is_refused() {
         std::fs::write(&segment, damaged).unwrap();
         let newest = restore(&repository, &copy, "newest");
         for arguments in [&newest[..], &["backup", "verify", text(&repository)]] {
-            let line = refused(arguments);
+            let line = command_error(arguments);
             let named = line.contains(text(&segment)) && line.contains("altered or truncated");
             assert!(named, "{line}");
         }

@@ -152,14 +152,14 @@ impl Writer {
         self.state.colls.entry(name.to_owned()).or_default()
     }
 
-    fn some_id(&mut self, name: &str) -> Option<i32> {
+    fn draw_id(&mut self, name: &str) -> Option<i32> {
         let docs = &self.state.colls.get(name)?.docs;
         let nth = self.random.random_range(0..docs.len().max(1));
         docs.keys().nth(nth).copied()
     }
 
     fn update(&mut self, name: &str) -> Option<DocBuf> {
-        let id = self.some_id(name)?;
+        let id = self.draw_id(name)?;
         let tag = self.random.random_range(0..9);
         let change = match self.random.random_range(0..3) {
             0 => {
@@ -185,7 +185,7 @@ impl Writer {
     }
 
     fn replace(&mut self, name: &str) -> Option<DocBuf> {
-        let id = self.some_id(name)?;
+        let id = self.draw_id(name)?;
         let new = Row {
             n: self.random.random_range(0..50),
             tags: Vec::new(),
@@ -197,7 +197,7 @@ impl Writer {
     }
 
     fn delete(&mut self, name: &str) -> Option<DocBuf> {
-        let id = self.some_id(name)?;
+        let id = self.draw_id(name)?;
         let change = match self.random.random_range(0..8) {
             0 => {
                 self.coll(name).docs.retain(|one, _| *one < id);
@@ -215,7 +215,7 @@ impl Writer {
     fn transact(&mut self, from: &str) -> Option<DocBuf> {
         let to = NAMES[self.random.random_range(0..NAMES.len())];
         self.state.colls.get(to)?;
-        let id = self.some_id(from).filter(|_| to != from)?;
+        let id = self.draw_id(from).filter(|_| to != from)?;
         let moved = self.coll(from).docs.remove(&id)?;
         let body = moved.document(id);
         self.coll(to).docs.insert(id, moved);

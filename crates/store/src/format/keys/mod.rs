@@ -60,9 +60,9 @@ pub fn encode(v: &Value<'_>, collate: Option<&dyn Collate>, out: &mut Vec<u8>) {
                 Some(c) => {
                     let mut key = Vec::with_capacity(s.len() * 2 + 4);
                     c.sort_key(s, &mut key);
-                    escaped(&key, out);
+                    write_escaped(&key, out);
                 }
-                None => escaped(s.as_bytes(), out),
+                None => write_escaped(s.as_bytes(), out),
             }
         }
         Value::Document(d) => {
@@ -94,8 +94,8 @@ pub fn encode(v: &Value<'_>, collate: Option<&dyn Collate>, out: &mut Vec<u8>) {
         }
         Value::Regex(r) => {
             out.push(REGEX);
-            escaped(r.pattern.as_bytes(), out);
-            escaped(r.options.as_bytes(), out);
+            write_escaped(r.pattern.as_bytes(), out);
+            write_escaped(r.options.as_bytes(), out);
         }
         Value::DbPointer(ns, id) => {
             out.push(DB_POINTER);
@@ -105,11 +105,11 @@ pub fn encode(v: &Value<'_>, collate: Option<&dyn Collate>, out: &mut Vec<u8>) {
         }
         Value::Code(c) => {
             out.push(CODE);
-            escaped(c.as_bytes(), out);
+            write_escaped(c.as_bytes(), out);
         }
         Value::CodeWithScope(c, scope) => {
             out.push(CODE_WITH_SCOPE);
-            escaped(c.as_bytes(), out);
+            write_escaped(c.as_bytes(), out);
             document(Doc::from_prefix(scope), collate, out);
         }
         Value::MaxKey => out.push(MAX_KEY),
@@ -131,7 +131,7 @@ pub fn encode_directed(
 }
 
 /// 0x00 inside becomes 0x00 0xFF; 0x00 ends.
-fn escaped(bytes: &[u8], out: &mut Vec<u8>) {
+fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
     if bytes.contains(&0) {
         for &b in bytes {
             out.push(b);
@@ -150,7 +150,7 @@ fn document(d: Doc<'_>, collate: Option<&dyn Collate>, out: &mut Vec<u8>) {
     for (name, v) in d.iter() {
         // Class numbers of the BSON order start at 0, the terminator must stay below.
         out.push(model::compare::class(&v) + 1);
-        escaped(name.as_bytes(), out);
+        write_escaped(name.as_bytes(), out);
         encode(&v, collate, out);
     }
     out.push(0);

@@ -140,7 +140,7 @@ fn take_all(text: &[u8]) -> Outcome {
     let mut told = String::new();
     while let Some((tick, parts)) = merge.next_tick(reached.unwrap_or(0)) {
         for role in 0..ROLES {
-            let done = completed(&parts, role);
+            let done = merge_completions(&parts, role);
             assert!(done.is_none_or(|done| done.gaps.iter().all(|(from, to)| from < to)));
         }
         lines("step", &states, tick, &parts, &mut told);

@@ -132,8 +132,8 @@ fn a_gap_is_where_no_generator_completed_anything() {
         ),
         (2, Tick::default()),
     ];
-    let found = completed(&parts, 0).unwrap();
+    let found = merge_completions(&parts, 0).unwrap();
     assert_eq!((found.count, found.first_s, found.last_s), (18, 0.05, 0.95));
     assert_eq!(found.gaps, [(0.2, 0.3), (0.5, 0.8)]);
-    assert!(completed(&parts, 1).is_none());
+    assert!(merge_completions(&parts, 1).is_none());
 }

@@ -151,7 +151,7 @@ impl FakeServer {
     }
 
     /// All stored documents, in an order that does not depend on the order of insertion.
-    pub(crate) fn all(&self) -> Vec<String> {
+    pub(crate) fn stored_documents(&self) -> Vec<String> {
         let state = self.state.lock().unwrap();
         let mut out: Vec<String> = state
             .collections

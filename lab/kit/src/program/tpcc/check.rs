@@ -24,17 +24,17 @@ async fn check_district<R: Records>(
         ("o_w_id", Field::Int(district.warehouse)),
         ("o_d_id", district.number.into()),
     ];
-    let last = Query::of(&tables::ORDERS, &orders).ordered("o_id", true, 1);
+    let last = Query::of(&tables::ORDERS, &orders).order_by("o_id", true, 1);
     let last = records.one(last).await?.int("o_id");
     out[0] += i64::from(next != last + 1);
     let new = [
         ("no_w_id", Field::Int(district.warehouse)),
         ("no_d_id", district.number.into()),
     ];
-    let ends = |down| Query::of(&tables::NEW_ORDER, &new).ordered("no_o_id", down, 1);
+    let ends = |down| Query::of(&tables::NEW_ORDER, &new).order_by("no_o_id", down, 1);
     let (high, low) = (
-        records.many(ends(true)).await?,
-        records.many(ends(false)).await?,
+        records.find_many(ends(true)).await?,
+        records.find_many(ends(false)).await?,
     );
     let (count, _) = records
         .count_and_sum(&tables::NEW_ORDER, &new, "no_o_id")
@@ -95,8 +95,8 @@ pub(in crate::program) async fn check<R: Records>(
     let initial = sizes.warehouses * DISTRICTS * sizes.customers;
     let unknown = state.unknown();
     let grown = |name: &str, initial: i64, counter: usize, each: i64, found: i64| {
-        let low = initial + state.counted(counter);
-        Finding::within(name, low..=low.saturating_add(unknown * each), found)
+        let low = initial + state.counter(counter);
+        Finding::in_range(name, low..=low.saturating_add(unknown * each), found)
     };
     let (orders, _) = records.count_and_sum(&tables::ORDERS, &[], "o_id").await?;
     let (payments, money) = records
@@ -109,25 +109,25 @@ pub(in crate::program) async fn check<R: Records>(
         .count_and_sum(&tables::WAREHOUSE, &[], "w_ytd")
         .await?;
     let initial_paid = initial * load::FIRST_PAYMENT;
-    let undelivered = sizes.warehouses * DISTRICTS * (sizes.customers - sizes.delivered());
-    let left = undelivered + state.counted(ORDERS) - state.counted(DELIVERED);
-    let lines = state.counted(LINES);
+    let undelivered = sizes.warehouses * DISTRICTS * (sizes.customers - sizes.delivered_orders());
+    let left = undelivered + state.counter(ORDERS) - state.counter(DELIVERED);
+    let lines = state.counter(LINES);
     let mut all_orders = grown("orders", initial, ORDERS, 1, orders);
     all_orders.remark = format!(
         "{} transactions were begun again after a conflict",
-        state.again()
+        state.repeat_count()
     );
     Ok(vec![
         all_orders,
         grown("payments", initial, PAYMENTS, 1, payments),
         grown("money of payments", initial_paid, PAID, 500_000, money),
         grown("money of warehouses", initial_paid, PAID, 500_000, paid),
-        Finding::within(
+        Finding::in_range(
             "orders that wait for delivery",
             left - unknown * DISTRICTS..=left + unknown,
             waiting,
         ),
-        Finding::within(
+        Finding::in_range(
             "lines of orders since the load",
             lines..=lines + unknown * 15,
             wrong[3] - load::lines(state.scale),

@@ -3,7 +3,7 @@
 use rand::Rng;
 use rand::seq::SliceRandom;
 
-use super::sizes::{DISTRICTS, Sizes, last_name, skewed};
+use super::sizes::{DISTRICTS, Sizes, draw_skewed, last_name};
 use super::tables;
 use super::transactions::{District, flat_line};
 use crate::program::state::{ProgramState, Scale};
@@ -75,13 +75,13 @@ pub(in crate::program) async fn load<R: Records>(
     match piece(sizes, number) {
         Piece::Items(number) => {
             let items: Vec<Record> = part(number).map(|id| item(random, id)).collect();
-            stored(records, &tables::ITEM, &items).await
+            insert_records(records, &tables::ITEM, &items).await
         }
         Piece::Stock(warehouse, number) => {
             let stock: Vec<Record> = part(number)
                 .map(|id| stock(random, warehouse, id))
                 .collect();
-            stored(records, &tables::STOCK, &stock).await
+            insert_records(records, &tables::STOCK, &stock).await
         }
         Piece::Warehouse(id) => {
             let warehouse = Record(vec![
@@ -94,7 +94,7 @@ pub(in crate::program) async fn load<R: Records>(
                     (FIRST_PAYMENT * DISTRICTS * sizes.customers).into(),
                 ),
             ]);
-            stored(records, &tables::WAREHOUSE, &[warehouse]).await
+            insert_records(records, &tables::WAREHOUSE, &[warehouse]).await
         }
         Piece::District(warehouse, district) => {
             let district = District {
@@ -106,7 +106,7 @@ pub(in crate::program) async fn load<R: Records>(
     }
 }
 
-async fn stored<R: Records>(
+async fn insert_records<R: Records>(
     records: &mut R,
     table: &'static crate::records::RecordTable,
     all: &[Record],
@@ -156,7 +156,7 @@ async fn store_district<R: Records>(
         ("d_ytd", (FIRST_PAYMENT * sizes.customers).into()),
         ("d_next_o_id", (sizes.customers + 1).into()),
     ]);
-    let mut total = stored(records, &tables::DISTRICT, &[own]).await?;
+    let mut total = insert_records(records, &tables::DISTRICT, &[own]).await?;
     let (mut customers, mut history) = (Vec::new(), Vec::new());
     for id in 1..=sizes.customers {
         customers.push(customer(random, district, id));
@@ -172,8 +172,8 @@ async fn store_district<R: Records>(
             ("h_data", random_text(random, 24, 100).into()),
         ]));
     }
-    total += stored(records, &tables::CUSTOMER, &customers).await?;
-    total += stored(records, &tables::HISTORY, &history).await?;
+    total += insert_records(records, &tables::CUSTOMER, &customers).await?;
+    total += insert_records(records, &tables::HISTORY, &history).await?;
     total += store_orders(records, random, sizes, district).await?;
     Ok(total)
 }
@@ -187,7 +187,7 @@ fn customer(random: &mut Stream, district: District, id: i64) -> Record {
     let name = if id <= 1_000 {
         id - 1
     } else {
-        skewed(random, 255, 0, 999)
+        draw_skewed(random, 255, 0, 999)
     };
     let credit = if random.random_range(0..10) == 0 {
         "BC"
@@ -222,7 +222,7 @@ async fn store_orders<R: Records>(
     buyers.shuffle(random);
     let (mut orders, mut new, mut lines) = (Vec::new(), Vec::new(), Vec::new());
     for (id, buyer) in (1..).zip(buyers) {
-        let is_delivered = id <= sizes.delivered();
+        let is_delivered = id <= sizes.delivered_orders();
         let when = if is_delivered {
             Field::Int(0)
         } else {
@@ -278,8 +278,8 @@ async fn store_orders<R: Records>(
             ]));
         }
     }
-    let mut total = stored(records, &tables::ORDERS, &orders).await?;
-    total += stored(records, &tables::NEW_ORDER, &new).await?;
-    total += stored(records, &tables::ORDER_LINE, &lines).await?;
+    let mut total = insert_records(records, &tables::ORDERS, &orders).await?;
+    total += insert_records(records, &tables::NEW_ORDER, &new).await?;
+    total += insert_records(records, &tables::ORDER_LINE, &lines).await?;
     Ok(total)
 }

@@ -42,13 +42,13 @@ impl Sizes {
     }
 
     /// The number of initial orders of each district that are already delivered.
-    pub(super) fn delivered(self) -> i64 {
+    pub(super) fn delivered_orders(self) -> i64 {
         self.customers * 7 / 10
     }
 }
 
 /// A skewed random number between `from` and `to`, both included, as the specification defines it.
-pub(super) fn skewed(random: &mut Stream, most: i64, from: i64, to: i64) -> i64 {
+pub(super) fn draw_skewed(random: &mut Stream, most: i64, from: i64, to: i64) -> i64 {
     let constant = most / 3;
     let drawn = random.random_range(0..=most) | random.random_range(from..=to);
     (drawn + constant) % (to - from + 1) + from

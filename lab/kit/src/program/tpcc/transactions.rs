@@ -3,7 +3,8 @@
 use rand::Rng;
 
 use super::sizes::{
-    DELIVERED, DISTRICTS, LINES, ORDERS as ORDERS_DONE, PAID, PAYMENTS, Sizes, last_name, skewed,
+    DELIVERED, DISTRICTS, LINES, ORDERS as ORDERS_DONE, PAID, PAYMENTS, Sizes, draw_skewed,
+    last_name,
 };
 use super::tables::{
     CUSTOMER, DISTRICT, HISTORY, ITEM, NEW_ORDER, ORDER_LINE, ORDERS, STOCK, WAREHOUSE,
@@ -122,7 +123,7 @@ fn new_order(sizes: Sizes, random: &mut Stream, district: District) -> Procedure
             } else {
                 district.warehouse
             };
-            let item = skewed(random, 8_191, 1, sizes.items);
+            let item = draw_skewed(random, 8_191, 1, sizes.items);
             Line {
                 item,
                 supplier,
@@ -136,7 +137,7 @@ fn new_order(sizes: Sizes, random: &mut Stream, district: District) -> Procedure
     lines.dedup_by_key(|line| (line.item, line.supplier));
     Procedure::NewOrder {
         district,
-        customer: skewed(random, 1_023, 1, sizes.customers),
+        customer: draw_skewed(random, 1_023, 1, sizes.customers),
         lines,
         is_wrong: random.random_range(0..100) == 0,
     }
@@ -151,9 +152,9 @@ fn other(sizes: Sizes, random: &mut Stream, warehouse: i64) -> i64 {
 fn draw_customer(sizes: Sizes, random: &mut Stream) -> CustomerKey {
     if random.random_range(0..10) < 6 {
         let names = sizes.customers.min(1_000);
-        CustomerKey::Name(last_name(skewed(random, 255, 0, names - 1)))
+        CustomerKey::Name(last_name(draw_skewed(random, 255, 0, names - 1)))
     } else {
-        CustomerKey::Id(skewed(random, 1_023, 1, sizes.customers))
+        CustomerKey::Id(draw_skewed(random, 1_023, 1, sizes.customers))
     }
 }
 
@@ -266,12 +267,12 @@ async fn order<R: Records>(
             quantity,
         } = line;
         let found = records
-            .many(Query::of(&ITEM, &[("i_id", Field::Int(*item))]))
+            .find_many(Query::of(&ITEM, &[("i_id", Field::Int(*item))]))
             .await?;
         let is_last = at + 1 == lines.len();
         let Some(price) = found.first().map(|item| item.int("i_price")) else {
             let message = format!("item {item} is not there");
-            return Err(RecordsError::failed("item not found", message));
+            return Err(RecordsError::failure("item not found", message));
         };
         if is_wrong && is_last {
             return Ok(Effect {
@@ -348,7 +349,7 @@ async fn take_stock<R: Records>(
     is_local: bool,
 ) -> Outcome<String> {
     let key = [("s_w_id", Field::Int(warehouse)), ("s_i_id", item.into())];
-    let stock = records.one(Query::of(&STOCK, &key).locked()).await?;
+    let stock = records.one(Query::of(&STOCK, &key).for_update()).await?;
     let left = stock.int("s_quantity") - quantity;
     let left = if left >= 10 { left } else { left + 91 };
     let changes = [
@@ -375,11 +376,11 @@ async fn find<R: Records>(records: &mut R, of: District, who: &CustomerKey) -> O
                 ("c_d_id", of.number.into()),
                 ("c_last", name.clone().into()),
             ];
-            let all = Query::of(&CUSTOMER, &key).ordered("c_first", false, 0);
-            let found = records.many(all).await?;
+            let all = Query::of(&CUSTOMER, &key).order_by("c_first", false, 0);
+            let found = records.find_many(all).await?;
             let middle = found.len().saturating_sub(1) / 2;
             found.into_iter().nth(middle).ok_or_else(|| {
-                RecordsError::failed("customer not found", format!("nobody is called {name}"))
+                RecordsError::failure("customer not found", format!("nobody is called {name}"))
             })
         }
     }
@@ -453,12 +454,12 @@ async fn status<R: Records>(
         ("o_d_id", district.number.into()),
         ("o_c_id", customer.int("c_id").into()),
     ];
-    let last = Query::of(&ORDERS, &key).ordered("o_id", true, 1);
+    let last = Query::of(&ORDERS, &key).order_by("o_id", true, 1);
     let order = records.one(last).await?;
     let lines = lines_of(records, district, &order).await?;
     if i64::try_from(lines.len()).ok() != Some(order.int("o_ol_cnt")) {
         let message = format!("order {} has {} lines", order.int("o_id"), lines.len());
-        return Err(RecordsError::failed("wrong number of lines", message));
+        return Err(RecordsError::failure("wrong number of lines", message));
     }
     Ok(Effect {
         rows: 2 + lines.len() as u64,
@@ -479,7 +480,7 @@ async fn lines_of<R: Records>(
         ("ol_d_id", district.number.into()),
         ("ol_o_id", order.int("o_id").into()),
     ];
-    records.many(Query::of(&ORDER_LINE, &key)).await
+    records.find_many(Query::of(&ORDER_LINE, &key)).await
 }
 
 /// Delivers the oldest open order of each district.
@@ -492,9 +493,9 @@ async fn deliver<R: Records>(records: &mut R, warehouse: i64, carrier: i64) -> O
             ("no_d_id", district.number.into()),
         ];
         let oldest = Query::of(&NEW_ORDER, &waiting)
-            .ordered("no_o_id", false, 1)
-            .locked();
-        let found = records.many(oldest).await?;
+            .order_by("no_o_id", false, 1)
+            .for_update();
+        let found = records.find_many(oldest).await?;
         let Some(id) = found.first().map(|new| new.int("no_o_id")) else {
             continue;
         };
@@ -558,8 +559,8 @@ async fn level<R: Records>(records: &mut R, district: District, threshold: i64) 
         ("o_d_id", district.number.into()),
     ];
     let lines: Vec<Record> = if records.embeds() {
-        let last = Query::of(&ORDERS, &orders).between("o_id", next - 20, next - 1);
-        let found = records.many(last).await?;
+        let last = Query::of(&ORDERS, &orders).where_between("o_id", next - 20, next - 1);
+        let found = records.find_many(last).await?;
         found
             .iter()
             .flat_map(|order| order.list("lines").to_vec())
@@ -569,8 +570,8 @@ async fn level<R: Records>(records: &mut R, district: District, threshold: i64) 
             ("ol_w_id", Field::Int(district.warehouse)),
             ("ol_d_id", district.number.into()),
         ];
-        let last = Query::of(&ORDER_LINE, &key).between("ol_o_id", next - 20, next - 1);
-        records.many(last).await?
+        let last = Query::of(&ORDER_LINE, &key).where_between("ol_o_id", next - 20, next - 1);
+        records.find_many(last).await?
     };
     let mut items: Vec<i64> = lines.iter().map(|line| line.int("ol_i_id")).collect();
     items.sort_unstable();

@@ -91,7 +91,7 @@ impl<'d> WrapperFields<'d> {
     }
 
     /// The value of the text.
-    fn parsed<T>(&self, parse: impl FnOnce(&'d str) -> Option<T>) -> Result<T> {
+    fn parse_text<T>(&self, parse: impl FnOnce(&'d str) -> Option<T>) -> Result<T> {
         parse(self.text()?).ok_or_else(|| self.malformed())
     }
 
@@ -121,11 +121,13 @@ fn wrapper(to: &mut impl Sink, d: Doc<'_>) -> Result<bool> {
         return Ok(false);
     }
     match name {
-        "$numberInt" => to.value(Value::Int32(parts.parsed(|s| whole(s)?.try_into().ok())?)),
-        "$numberLong" => to.value(Value::Int64(parts.parsed(whole)?)),
-        "$numberDouble" => to.value(Value::Double(parts.parsed(double)?)),
-        "$numberDecimal" => to.value(Value::Decimal128(parts.parsed(Decimal128::parse)?)),
-        "$oid" => to.value(Value::ObjectId(parts.parsed(ObjectId::parse)?)),
+        "$numberInt" => to.value(Value::Int32(
+            parts.parse_text(|s| whole(s)?.try_into().ok())?,
+        )),
+        "$numberLong" => to.value(Value::Int64(parts.parse_text(whole)?)),
+        "$numberDouble" => to.value(Value::Double(parts.parse_text(double)?)),
+        "$numberDecimal" => to.value(Value::Decimal128(parts.parse_text(Decimal128::parse)?)),
+        "$oid" => to.value(Value::ObjectId(parts.parse_text(ObjectId::parse)?)),
         "$symbol" => to.value(Value::Symbol(parts.text()?)),
         "$code" => to.value(Value::Code(parts.text()?)),
         "$date" => to.value(Value::Date(moment(&parts)?)),
@@ -184,7 +186,7 @@ fn moment(parts: &WrapperFields<'_>) -> Result<i64> {
 fn composite(to: &mut impl Sink, parts: &WrapperFields<'_>) -> Result<bool> {
     match parts.name {
         "$uuid" => {
-            let bytes = parts.parsed(super::super::binary::parse_uuid)?;
+            let bytes = parts.parse_text(super::super::binary::parse_uuid)?;
             to.value(Value::Binary(Binary {
                 subtype: super::super::target::UUID,
                 bytes: &bytes,
