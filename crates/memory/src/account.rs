@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn room_that_was_asked_for_is_no_longer_there_for_others() {
+    fn requested_memory_is_not_available_to_others() {
         let budget = Arc::new(Budget::new(10 * MB, 10 * MB));
         let (first, second) = (Account::new(budget.clone()), Account::new(budget.clone()));
         let at = first.begin();
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_the_later_is_refused_and_the_first_completes() {
+    fn the_later_of_two_operations_is_refused_and_the_first_completes() {
         let budget = Arc::new(Budget::new(12 * MB, 10 * MB));
         let first = Account::new(budget.clone());
         let _a = first.begin();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_takes_what_it_holds_along_and_brings_it_back() {
+    fn a_cursor_moves_its_memory_charge_and_returns_it() {
         let (budget, op) = operation(100 * MB, 50 * MB);
         let cursor = Arc::new(budget.charge());
         let at = op.begin();

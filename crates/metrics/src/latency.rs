@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_below_ten_microseconds_are_told_apart() {
+    fn latencies_below_ten_microseconds_are_distinguished() {
         for ns in [100, 101, 640, 2_300, 2_310, 9_870] {
             let mut histogram = LatencyHistogram::new();
             histogram.record(Duration::from_nanos(ns));

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_device_is_told_of_once_with_what_is_free_and_what_must_be() {
+    fn a_full_device_is_reported_once_with_free_and_required_bytes() {
         let numbers = |short: i64| {
             [
                 ("free_bytes", 207),

@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_shrinks_only_when_all_of_it_was_declared_to() {
+    fn a_batch_shrinks_only_if_all_its_operations_shrink() {
         let mut shrinking = WriteBatch::new();
         shrinking.put(Table::Doc, b"a", b"1");
         assert!(!shrinking.shrinks());

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_gives_up_in_time_and_lets_everybody_in_again() {
+    fn a_change_times_out_and_reopens_the_gate() {
         let gate = Gate::default();
         let inside = gate.enter();
         assert!(

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_token_proves_and_only_for_what_was_asked() {
+    fn a_proof_holds_for_one_token_and_one_request() {
         let given = proof(b"a token of some length", "17", "port 1").unwrap();
         let check =
             |token: &[u8], number, wanted, proof: &str| is_proven(token, number, wanted, proof);

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_of_the_nearest_is_told() {
+    fn the_recall_of_the_nearest_is_reported() {
         let all = recall(Similarity::Euclidean, &["a", "d"], 2);
         assert_eq!((all.percent, all.neighbours, all.vectors), (100.0, 2, 5));
         // `e` is as near as the last neighbour, so it counts as found.
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_there_are_and_none_at_all_are_no_loss() {
+    fn recall_is_defined_for_all_neighbours_and_for_no_search() {
         let found = recall(Similarity::Euclidean, &["a", "b", "c", "d", "e"], 9);
         assert_eq!(found.percent, 100.0);
         let nothing = Comparison::new(Similarity::Cosine, Vec::new()).recall(0);

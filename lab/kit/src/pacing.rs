@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_waits_for_the_one_before_it_and_never_for_the_lab() {
+    fn a_call_waits_for_the_previous_call_and_never_for_the_lab() {
         let mut queue = VirtualQueue::default();
         let served = |latency, waited| QueuedCall {
             latency: ms(latency),

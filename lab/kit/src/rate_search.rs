@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_read_and_mistakes_are_told() {
+    fn conditions_are_parsed_and_mistakes_reported() {
         let condition = Condition::parse("p99.9<2.5ms").unwrap();
         assert_eq!(condition.below_us(), 2_500.0);
         assert_eq!(Condition::parse("max<1s").unwrap().below_us(), 1e6);

@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn space_by_live_bytes_said_or_estimated() {
+    fn space_uses_reported_or_estimated_live_bytes() {
         let mut sizes = Sizes {
             directory_bytes: Some(3_000),
             data_bytes: Some(1_000),

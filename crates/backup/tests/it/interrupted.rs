@@ -45,7 +45,7 @@ fn end_at_each_step(mut call: impl FnMut(&mut StepLimit) -> bool) -> usize {
 }
 
 #[test]
-fn a_backup_ended_at_any_step_is_not_there_and_is_gone_on_with() {
+fn an_interrupted_backup_is_not_listed_and_continues() {
     let steps = end_at_each_step(|until| {
         let place = place();
         let ended = {
@@ -101,7 +101,7 @@ fn what_an_interrupted_backup_has_finished_is_not_read_again() {
 }
 
 #[test]
-fn restoring_ended_at_any_step_is_no_database_and_is_gone_on_with() {
+fn an_interrupted_restore_is_no_database_and_continues() {
     let steps = end_at_each_step(|until| {
         let place = place();
         place.back_up();
@@ -136,7 +136,7 @@ fn restoring_ended_at_any_step_is_no_database_and_is_gone_on_with() {
 }
 
 #[test]
-fn removing_ended_at_any_step_leaves_sound_backups_and_is_gone_on_with() {
+fn an_interrupted_removal_leaves_sound_backups_and_continues() {
     let keep = Retention {
         last: Some(1),
         daily: None,

@@ -362,7 +362,7 @@ fn columns_of(engine: &dyn Engine, rows: usize) -> Vec<(Vec<u8>, SegmentColumn)>
 }
 
 #[test]
-fn a_value_that_is_not_the_documents_is_told_of_by_a_full_validate() {
+fn a_full_validate_reports_an_index_value_that_differs_from_its_document() {
     let engine = Arc::new(MemoryEngine::new());
     let hooks = StoreHooks::new(Arc::new(SystemClock::default()));
     let store = Store::open(engine.clone(), Arc::new(hooks)).expect("a store");

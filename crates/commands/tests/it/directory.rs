@@ -171,7 +171,7 @@ fn without_groups_the_user_has_a_document() {
 }
 
 #[test]
-fn wrong_logins_say_no_more_than_that_they_failed() {
+fn failed_logins_reveal_no_reason() {
     let ldap = Ldap::new();
     let s = ldap.server(true, false);
     let mut c = connect_tls(&s);

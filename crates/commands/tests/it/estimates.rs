@@ -103,7 +103,7 @@ fn a_scan_and_a_sort_are_expected_to_cost_what_they_read_and_sort() {
 }
 
 #[test]
-fn what_was_counted_is_exact_and_others_were_not_asked() {
+fn a_counted_plan_needs_no_estimate() {
     let mut server = start_filled(2000);
     let find = json!({ "find": "t", "filter": { "b": 7, "c": 2 } });
     let e = explain(&mut server, &find);

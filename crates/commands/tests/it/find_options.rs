@@ -376,7 +376,7 @@ fn big_sorts_spill_or_fail() {
 }
 
 #[test]
-fn idle_cursors_end_unless_told_or_in_a_session() {
+fn idle_cursors_end_unless_no_timeout_or_a_session_keeps_them() {
     let s = service();
     fill(&s, 10);
     let lsid = doc! { "id": model::Binary { subtype: 4, bytes: &[3; 16] } };
@@ -441,7 +441,7 @@ fn idle_cursors_end_unless_told_or_in_a_session() {
 }
 
 #[test]
-fn idle_cursors_are_shown_when_asked() {
+fn idle_cursors_are_listed_on_request() {
     let s = service();
     fill(&s, 10);
     let mut c = s.connect("127.0.0.1:1");

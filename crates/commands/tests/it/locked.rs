@@ -62,7 +62,7 @@ fn a_write_that_waits_for_the_lock_ends_by_its_time() {
 }
 
 #[test]
-fn current_op_tells_of_the_lock_while_it_is_there() {
+fn current_op_reports_a_held_fsync_lock() {
     let (s, mut c) = server();
     let told = |c: &mut Connection| {
         let reply = ask(&s, c, "admin", "{'currentOp': 1}");

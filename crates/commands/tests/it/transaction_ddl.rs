@@ -133,7 +133,7 @@ fn lists(names: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn what_a_transaction_makes_stays_with_its_commit_and_goes_with_its_abort() {
+fn objects_of_a_transaction_stay_on_commit_and_go_on_abort() {
     for made in [
         &[CREATE, INDEX, UNIQUE][..],
         &[INDEX, UNIQUE],

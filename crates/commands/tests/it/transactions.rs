@@ -355,7 +355,7 @@ fn an_update_of_many_meets_each_document_once() {
 }
 
 #[test]
-fn a_commit_is_confirmed_to_whom_asks_again_also_after_a_restart() {
+fn a_repeated_commit_is_confirmed_also_after_a_restart() {
     let s = Server::with(1);
     let mut t = s.client(1);
     assert_eq!(code(&t.begin().set(0, 5)), 0);
@@ -845,7 +845,7 @@ fn concurrent_transfers_conserve_the_sum() {
 }
 
 #[test]
-fn a_collection_made_for_an_aborted_transaction_goes() {
+fn a_collection_created_for_an_aborted_transaction_is_dropped() {
     let s = Server::new();
     let (mut t, mut other) = (s.client(1), s.client(2));
     let names = |c: &mut Client| {

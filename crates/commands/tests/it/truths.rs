@@ -21,7 +21,7 @@ fn read_profile(s: &mut LoggingServer, filter: &str) -> Vec<DocBuf> {
 }
 
 #[test]
-fn the_profile_tells_of_writes_by_id_what_they_examined_and_cost() {
+fn the_profile_has_the_counters_and_cost_of_writes_by_id() {
     let mut s = LoggingServer::new();
     fill(s.server(), 50);
     s.ok(r#"{"profile": 2}"#);

@@ -436,7 +436,7 @@ fn a_monitor_switched_off_deletes_nothing() {
 }
 
 #[test]
-fn the_monitor_sleeps_as_long_as_it_is_told_while_it_runs() {
+fn the_monitor_follows_its_interval_parameter_while_it_runs() {
     let language = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30));
     let store = Arc::new(Store::open(Arc::new(MemoryEngine::new()), language).expect("a store"));
     let service =

@@ -84,7 +84,7 @@ fn is_valid(s: &Server) -> DocBuf {
 }
 
 #[test]
-fn a_build_that_meets_a_claim_goes_on_where_it_was() {
+fn a_build_that_meets_a_claim_continues_in_place() {
     for (unique, commits) in [(false, true), (false, false), (true, true), (true, false)] {
         let mut b = build_in_its_middle(unique);
         let mut other = b.server.client(2);

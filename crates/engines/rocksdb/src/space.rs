@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_device_is_looked_at_again_after_as_many_bytes_as_could_matter() {
+    fn a_full_device_is_checked_again_after_limited_bytes() {
         let root = tempfile::tempdir().unwrap();
         let guard = guard(root.path());
         let mut grow = WriteBatch::new();
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_look_comes_before_the_reserve_is_taken() {
+    fn the_next_disk_check_comes_before_the_reserve_is_used() {
         for room in (0..4 << 20).step_by(10_000) {
             match look_after(room) {
                 Some(bytes) => assert!(bytes * BYTES_FOR_A_BYTE <= room),
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_held_back_while_there_is_plenty_and_given_up_when_little_is_left() {
+    fn the_reserve_is_held_while_space_is_plenty_and_released_when_short() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join(HELD_BACK_FILE);
         let mut held = Reserve {

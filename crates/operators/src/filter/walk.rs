@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_on_the_way_mean_missing_but_empty_arrays_show_nothing() {
+    fn scalars_on_a_path_are_missing_and_empty_arrays_have_no_value() {
         assert_eq!(
             collect_values(&doc! { "a": 1i32 }, "a.b", Leaf::Traverse),
             ["MISSING"]

@@ -222,7 +222,7 @@ fn a_flipped_bit_is_told_or_changes_nothing() {
 }
 
 #[test]
-fn a_flipped_bit_of_encrypted_data_is_told_or_changes_nothing() {
+fn a_flipped_bit_of_encrypted_data_is_reported_or_changes_nothing() {
     let must = ["journal", "table", "manifest", "large values", "keys"];
     flip_bits(Some(master()), &must);
 }

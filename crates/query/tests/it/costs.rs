@@ -84,7 +84,7 @@ fn the_order_of_an_index_counts_where_few_are_wanted() {
 }
 
 #[test]
-fn what_matches_late_in_an_index_is_looked_for_elsewhere() {
+fn an_index_with_late_matches_is_not_preferred() {
     let c = collection(&[doc! { "c": 1i32 }, doc! { "b": 1i32 }]);
     // All documents with `c` below 3 come first and do not match.
     let late = doc! { "c": { "$gte": 0i32 }, "b": { "$in": [35i32, 36i32, 37i32, 38i32] } };

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_named_whole_or_refused_by_name() {
+    fn ldap_options_are_complete_or_refused_by_name() {
         let ca = "tests/it/certificates/ca.pem";
         assert!(of("{}", None).unwrap().is_none());
         assert!(of("servers: a.b", Some(ca)).unwrap().is_some());

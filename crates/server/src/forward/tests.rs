@@ -255,7 +255,7 @@ fn a_request_that_ends_its_holders_does_not_go_round_for_ever() {
 }
 
 #[test]
-fn a_holder_that_is_gone_without_a_word_is_left_when_another_holds() {
+fn a_silent_holder_is_left_when_another_server_takes_over() {
     let (first, second) = (EchoServer::start(), EchoServer::start());
     let holder: Holder = Arc::new(Mutex::new(first.address.to_string()));
     let (_forwarder, address) = forwarder(&holder, true);
@@ -296,7 +296,7 @@ fn read_message(client: &mut TcpStream) -> std::io::Result<String> {
 }
 
 #[test]
-fn who_waits_for_nothing_may_be_answered_here_and_replies_keep_their_order() {
+fn idle_clients_are_answered_locally_and_replies_keep_their_order() {
     let holder: Holder = Arc::default();
     let (slot, unseen) = (LocalHandlerSlot::default(), Arc::default());
     let (_forwarder, address) = forwarder_with(&holder, true, Some(Arc::clone(&slot)));

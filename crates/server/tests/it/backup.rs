@@ -398,7 +398,7 @@ pub(crate) fn kill_after(mut command: Command, delay: Duration) -> bool {
 }
 
 #[test]
-fn a_backup_and_a_restore_that_were_killed_are_gone_on_with() {
+fn killed_backups_and_restores_continue() {
     let place = TestFolder::new();
     let mut server = TestServer::start(&place.at("data"), &[]);
     server.insert("c", 0, 12_000);

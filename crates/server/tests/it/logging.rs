@@ -95,7 +95,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_file_has_the_whole_life_and_is_rotated_by_a_signal() {
+fn a_log_file_is_complete_and_rotated_by_a_signal() {
     let dir = tempfile::tempdir().unwrap();
     let logs = tempfile::tempdir().unwrap();
     let path = logs.path().join("quarry.log");
@@ -324,7 +324,7 @@ fn the_page_finds_the_figures_of_the_default_engine() {
 }
 
 #[test]
-fn the_audit_has_the_whole_life_and_nothing_goes_on_without_it() {
+fn the_audit_log_is_complete_and_required() {
     let dir = tempfile::tempdir().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.json");

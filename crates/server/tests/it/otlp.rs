@@ -307,7 +307,7 @@ fn as_lines(body: &Value) -> BTreeMap<String, f64> {
 }
 
 #[test]
-fn a_collector_is_given_what_prometheus_is_given() {
+fn a_collector_gets_the_same_metrics_as_prometheus() {
     let collector = Collector::start();
     let server = ExportingServer::start(collector.port);
     for _ in 0..3 {
@@ -350,7 +350,7 @@ fn a_collector_is_given_what_prometheus_is_given() {
 }
 
 #[test]
-fn a_collector_that_fails_is_told_of_once_and_disturbs_nobody() {
+fn a_failing_collector_is_reported_once_and_delays_nobody() {
     let collector = Collector::start();
     let server = ExportingServer::start(collector.port);
     collector.next();

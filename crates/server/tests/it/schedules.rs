@@ -255,7 +255,7 @@ fn every_held_reply_leaves_and_none_before_it_is_durable() {
 }
 
 #[test]
-fn replies_of_a_failed_flush_are_given_up_and_later_ones_leave() {
+fn replies_of_a_failed_flush_are_dropped_and_later_ones_are_sent() {
     for at in 1..=3 {
         shuttle::check_random(move || play(Some(at)), 1000);
     }

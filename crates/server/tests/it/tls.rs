@@ -358,7 +358,7 @@ fn the_log_says_why_a_connection_was_refused() {
 }
 
 #[test]
-fn expired_and_revoked_certificates_are_told_apart() {
+fn expired_and_revoked_certificates_are_distinguished() {
     let mut all = options("requireTLS");
     let ca = all.iter_mut().find(|o| o.ends_with("ca.pem")).unwrap();
     *ca = file("other-ca.pem").display().to_string();
@@ -379,7 +379,7 @@ fn expired_and_revoked_certificates_are_told_apart() {
 }
 
 #[test]
-fn a_handshake_with_a_server_without_tls_is_told_of_and_ends_at_once() {
+fn a_handshake_with_a_server_without_tls_fails_at_once() {
     let log = LoggingServer::serve(&[]);
     let words = "SSL handshake received but server is started without SSL support";
     log.refuses(Box::new(tcp(&log.server)), &client_hello([3, 3]), words);

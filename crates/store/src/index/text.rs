@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_say_is_no_entry_and_arrays_beside_the_text_are_refused() {
+    fn a_document_without_terms_has_no_entry_and_arrays_beside_text_are_refused() {
         let (index, mut set) = (index(), KeySet::default());
         index.keys_of(doc! { "p": 1i32 }.doc(), &mut set).unwrap();
         assert!(set.is_empty());

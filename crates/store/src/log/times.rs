@@ -452,7 +452,7 @@ mod tests {
     /// A watch is marked a moment before the entry can be read. A reader that looked in that
     /// moment, and found nothing, must look again.
     #[test]
-    fn a_look_between_telling_and_showing_loses_nothing() {
+    fn a_read_between_mark_and_visibility_loses_nothing() {
         let log = log();
         let of = NamespaceHash::hash("b", Some("y"));
         let watch = log.watch(of);

@@ -57,7 +57,7 @@ impl Overlay {
     }
 
     /// Calls `f` with every change, table by table in key order.
-    pub(crate) fn visit_changes(&self, f: &mut ChangeVisitor<'_>) {
+    pub(crate) fn visit(&self, f: &mut ChangeVisitor<'_>) {
         let tables = self.tables.read();
         for (table, changes) in Table::ALL.iter().zip(tables.iter()) {
             for (key, value) in changes {

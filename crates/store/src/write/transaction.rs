@@ -313,11 +313,10 @@ impl Transaction {
     ) -> Result<CommitPos> {
         let mut batch = WriteBatch::with_capacity(self.overlay.bytes());
         (catalog.rows)(&mut batch);
-        self.overlay
-            .visit_changes(&mut |table, key, value| match value {
-                Some(value) => batch.put(table, key, value),
-                None => batch.delete(table, key),
-            });
+        self.overlay.visit(&mut |table, key, value| match value {
+            Some(value) => batch.put(table, key, value),
+            None => batch.delete(table, key),
+        });
         let (writes, operations) = {
             let mut all = self.writes.lock();
             (

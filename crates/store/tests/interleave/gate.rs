@@ -164,7 +164,7 @@ fn a_token_is_given_back_by_another_thread() {
 }
 
 #[test]
-fn a_change_that_gives_up_leaves_the_gate_open_for_all() {
+fn a_timed_out_change_leaves_the_gate_open() {
     interleave(500, || {
         let g = Arc::new(GuardedGate::default());
         let mut tasks = spawn(&g, 2, GuardedGate::write);
@@ -182,7 +182,7 @@ fn a_change_that_gives_up_leaves_the_gate_open_for_all() {
 }
 
 #[test]
-fn a_change_gives_up_while_somebody_stays_inside() {
+fn a_change_times_out_while_an_operation_stays_inside() {
     interleave(200, || {
         let g = Arc::new(GuardedGate::default());
         let inside = g.gate.enter();
@@ -214,7 +214,7 @@ fn who_is_set_aside_at_the_gate_is_woken() {
 }
 
 #[test]
-fn a_change_that_goes_while_it_waits_lets_everybody_in() {
+fn a_change_cancelled_while_it_waits_opens_the_gate() {
     interleave(1000, || {
         let g = Arc::new(GuardedGate::default());
         g.gate.enter_unguarded();

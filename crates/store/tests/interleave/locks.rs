@@ -73,7 +73,7 @@ fn short_locks_exclude_and_overlapping_sets_never_deadlock() {
 }
 
 #[test]
-fn a_claim_stops_others_and_they_go_on_when_it_is_given_up() {
+fn a_claim_blocks_other_owners_until_its_release() {
     interleave(400, || {
         let g = GuardedTable::new();
         let owner = Owner(1);
@@ -104,7 +104,7 @@ fn a_claim_stops_others_and_they_go_on_when_it_is_given_up() {
 }
 
 #[test]
-fn claims_are_made_and_given_up_by_many_and_nobody_waits_for_ever() {
+fn claims_of_many_owners_are_released_and_nobody_waits_for_ever() {
     interleave(400, || {
         let g = GuardedTable::new();
         let claimers = [(1u64, &[0usize, 1, 2][..]), (2, &[2, 3]), (3, &[3, 0])]
@@ -206,7 +206,7 @@ fn a_limited_wait_gives_up_or_has_all_the_locks() {
 /// Tasks that wait for a claim without a thread: each runs when it is called, and then claims the
 /// key or gives up.
 #[test]
-fn who_waits_without_a_thread_is_called_however_the_others_end() {
+fn a_waiter_without_a_thread_is_woken_however_others_end() {
     interleave(400, || {
         let g = GuardedTable::new();
         g.table.claim(&mut keys(&[0]), Owner(1)).unwrap();

@@ -78,7 +78,7 @@ fn hashed_entries_of_missing_fields_are_found_as_null() {
 /// An entry that is gathered before its document changes, and written afterwards, stays only if the
 /// document still has it; a document that takes a unique key meanwhile keeps it.
 #[test]
-fn what_changes_between_reading_and_writing_is_not_undone() {
+fn changes_during_an_index_build_are_kept() {
     for (step, unique) in (1..5).flat_map(|s| [(s, false), (s, true)]) {
         let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(NoHooks)).unwrap();
         let c = collection(&store, "x");

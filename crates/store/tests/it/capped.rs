@@ -143,7 +143,7 @@ fn a_collection_made_capped_gets_its_order() {
 }
 
 #[test]
-fn overtaken_walks_are_told() {
+fn overtaken_walks_end_with_an_error() {
     let c = create_capped(&open(&Arc::new(MemoryEngine::new())));
     insert(&c, &[1, 2, 3, 4]);
     let mut seen = Vec::new();
@@ -175,7 +175,7 @@ fn overtaken_walks_are_told() {
 /// A reader of a collection that is being dropped gets all documents or an error, never a part of
 /// them without an error.
 #[test]
-fn drops_under_readers_are_told_as_drops() {
+fn a_drop_under_a_reader_is_reported_as_a_drop() {
     let ns = Namespace::new("db", "c").unwrap();
     let mut told = BTreeSet::new();
     for round in 0..40 {
@@ -260,7 +260,7 @@ impl Observer for Commits {
 
 /// A commit for each deleted document made inserts into a full collection three times as expensive.
 #[test]
-fn room_is_made_by_few_commits_and_no_more_than_is_needed() {
+fn truncation_uses_few_commits_and_removes_no_more_than_needed() {
     let engine = Arc::new(ObservedEngine::new(
         Arc::new(MemoryEngine::new()),
         Commits::default(),

@@ -83,7 +83,7 @@ fn the_log_is_held_for_a_consumer_until_it_has_saved() {
 }
 
 #[test]
-fn a_consumer_beyond_the_bound_is_told_to_begin_anew() {
+fn a_consumer_beyond_the_bound_must_begin_anew() {
     let engine = Arc::new(MemoryEngine::new());
     let (store, _) = open(&engine, SIZE);
     let c = collection(&store, "c");

@@ -34,7 +34,7 @@ impl World {
 }
 
 #[test]
-fn nobody_reads_a_generation_before_what_is_kept_is_of_it() {
+fn no_reader_sees_a_generation_before_its_caches() {
     let world = World::new();
     let store = world.follow();
     let (began, renewed) = (AtomicBool::new(false), AtomicBool::new(false));

@@ -331,7 +331,7 @@ fn writes_of_a_session_name_the_entry_before() {
 }
 
 #[test]
-fn changes_of_the_catalog_are_told() {
+fn catalog_changes_have_log_entries() {
     let store = fresh();
     let c = collection(&store, "c");
     let spec = doc! { "v": 2i32, "key": { "a": 1i32 }, "name": "a_1" };
@@ -533,7 +533,7 @@ fn readers_see_every_entry_while_many_write() {
 }
 
 #[test]
-fn a_snapshot_has_exactly_what_was_told_up_to_its_time() {
+fn a_snapshot_has_exactly_the_logged_changes_up_to_its_time() {
     let store = Arc::new(fresh());
     let c = collection(&store, "c");
     let writers: Vec<_> = (0..3i32)

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_acknowledged_write_has_waited_for_is_known() {
+    fn write_concerns_tell_whether_a_write_is_flushed() {
         let majority = doc! { "defaultWriteConcern": { "w": "majority", "wtimeout": 0 } };
         let one = doc! { "defaultWriteConcern": { "w": 1, "wtimeout": 0 } };
         let journal = doc! { "defaultWriteConcern": { "w": 1, "j": true } };

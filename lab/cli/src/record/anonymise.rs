@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_go_and_what_makes_the_command_run_stays() {
+    fn anonymising_removes_texts_and_keeps_command_structure() {
         let id = ObjectId::new();
         let secret = "Jean-Luc Pïcard";
         let command = doc! {

@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_the_run_arrive_and_none_is_smuggled_in() {
+    fn run_options_arrive_and_injected_options_do_not() {
         let good = arguments_of(&job("mongodb://h:1/?w=1&appName=file")).unwrap();
         assert_eq!((good.journal, good.call_timeout_seconds), (Some(true), 7));
         assert_eq!(good.target, "mongodb://h:1/?w=1&appName=file");

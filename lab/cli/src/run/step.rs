@@ -482,7 +482,7 @@ mod tests {
     use crate::counters::lock;
 
     #[test]
-    fn a_thread_that_hangs_in_a_call_is_given_up_and_counted() {
+    fn a_thread_that_hangs_in_a_call_is_abandoned_and_counted() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let control = Control::new(1);
         let counters = RoleCounters::new(1, false, false, Operation::Point, false);

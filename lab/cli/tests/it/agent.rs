@@ -163,7 +163,7 @@ fn a_run_with_an_agent_that_it_cannot_use_does_not_begin() {
 }
 
 #[test]
-fn strangers_are_told_nothing_and_the_agent_goes_on() {
+fn strangers_learn_nothing_and_the_agent_continues() {
     let agent = Agent::start();
     let zeros = "0".repeat(64);
     let refused = "refused: the token is wrong\n";

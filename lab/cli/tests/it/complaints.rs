@@ -120,7 +120,7 @@ fn a_server_that_refuses_everything_ends_the_run() {
 }
 
 #[test]
-fn nobody_there_is_said_and_nothing_is_left_behind() {
+fn an_unreachable_target_is_reported_and_leaves_no_files() {
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

@@ -174,7 +174,7 @@ fn a_stall_shows_in_latency_from_the_intended_start() {
 }
 
 #[test]
-fn calls_that_only_the_lab_kept_from_being_sent_are_told_apart() {
+fn calls_delayed_by_the_lab_are_counted_separately() {
     let fake = FakeServer::start(Faults::default());
     let directory = tempfile::tempdir().unwrap();
     let (out, uri) = (directory.path().join("out"), fake.uri());

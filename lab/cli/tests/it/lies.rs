@@ -116,7 +116,7 @@ fn reads_that_lie_are_found_out() {
 }
 
 #[test]
-fn writes_that_are_lost_or_done_twice_are_found_out() {
+fn lost_and_repeated_writes_are_detected() {
     let lost = "updates that were acknowledged are there";
     for (faults, said) in [
         (
@@ -212,7 +212,7 @@ fn a_limit_on_connections_does_not_make_a_load_lose_rows() {
 
 /// Of three servers that share a database one does not listen: a driver silently leaves it out.
 #[test]
-fn a_server_that_was_named_and_not_reached_is_found_out() {
+fn a_named_server_that_was_not_reached_is_detected() {
     let faults = Faults {
         is_router: true,
         ..Faults::default()

@@ -57,7 +57,7 @@ fn search(how: &str, searches_badly: bool) -> FinishedRun {
 }
 
 #[test]
-fn what_was_found_of_the_exact_neighbours_stands_beside_the_rate() {
+fn recall_is_reported_beside_the_rate() {
     let ended = search("numCandidates = 10", false);
     assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
     let result = ended.result();
@@ -79,7 +79,7 @@ fn what_was_found_of_the_exact_neighbours_stands_beside_the_rate() {
 }
 
 #[test]
-fn searches_that_are_not_exact_or_miss_documents_are_found_out() {
+fn inexact_and_incomplete_searches_are_detected() {
     for (how, wrong) in [
         (
             "exact = true",

@@ -51,7 +51,7 @@ fn every_reader_is_given_every_event() {
 }
 
 #[test]
-fn a_lost_a_doubled_and_a_swapped_event_are_found_out() {
+fn lost_repeated_and_swapped_events_are_detected() {
     let wrong = "events given twice, out of order or of nothing written";
     let fewest = "events in order of the reader that was given the fewest";
     for (fault, what) in [
@@ -99,7 +99,7 @@ fn documents_that_expire_are_counted_and_lasting_ones_stay() {
 }
 
 #[test]
-fn documents_removed_too_early_or_never_are_found_out() {
+fn documents_removed_too_early_or_never_are_detected() {
     for (age, what) in [
         (Some(0.0), "documents that were gone before their time"),
         (None, "documents left when all that expire are gone"),

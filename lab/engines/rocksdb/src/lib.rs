@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_what_it_wrote_and_how_long_it_held_writers_up() {
+    fn written_bytes_and_stall_times_are_counted() {
         let directory = tempfile::tempdir().unwrap();
         // Any compaction debt is above the soft limit, so that writers are slowed down to the given
         // rate.
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_the_engines_own_have_their_effect_and_are_told() {
+    fn engine_options_take_effect_and_are_reported() {
         let directory = tempfile::tempdir().unwrap();
         let open = |name: &str, more: &str| {
             let path = directory.path().join(name);

@@ -249,7 +249,7 @@ fn cached_data_do_not_decide_about_uncached_ones() {
 }
 
 #[test]
-fn systems_are_told_by_what_the_target_says() {
+fn systems_are_identified_by_their_target() {
     let mut run = hot(1, 1.0);
     assert_eq!(systems(&run), ["lsm", "shared-keyspace", "server"]);
     (run.target.product, run.target.storage_engine) =

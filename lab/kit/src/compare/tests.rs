@@ -44,7 +44,7 @@ fn a_certain_change_is_better_or_worse_by_the_metric() {
 }
 
 #[test]
-fn noise_single_pairs_and_trifles_have_no_verdict() {
+fn noise_single_pairs_and_small_differences_have_no_verdict() {
     assert_eq!(
         verdict("rate", &[(100.0, 130.0), (100.0, 90.0), (100.0, 112.0)]).verdict,
         Verdict::NoDifferenceSeen

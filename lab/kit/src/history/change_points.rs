@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn several_changes_are_told_apart_and_few_or_equal_values_have_none() {
+    fn several_changes_are_distinguished_and_few_or_equal_values_have_none() {
         let mut values = runs(1, 0.01, 0.0, 0);
         values.extend(runs(2, 0.01, 0.1, 0));
         values.extend(runs(3, 0.01, 0.0, 0));

@@ -105,7 +105,7 @@ fn lost_changes_are_found() {
 }
 
 #[test]
-fn a_reader_that_sees_half_a_transfer_is_told_of() {
+fn a_reader_that_sees_half_a_transfer_is_reported() {
     let (findings, ..) = try_program(Program::Trx, false, 30, Fault::LoseChange(5));
     let names: Vec<&str> = wrong(&findings)
         .iter()

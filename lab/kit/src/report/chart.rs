@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_gaps_and_emptiness_give_finite_coordinates() {
+    fn charts_of_zeros_gaps_and_no_points_have_finite_coordinates() {
         for values in [
             vec![],
             vec![None],

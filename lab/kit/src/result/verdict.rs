@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wrong_answer_is_too_many_and_few_errors_are_not() {
+    fn one_wrong_answer_fails_a_run_and_few_errors_do_not() {
         let judged = |step: StepResult| judge_calls(&[step]);
         let right = judged(step(&[("112 WriteConflict", 10)], &[("point", 990, 10)]));
         assert_eq!(right.passed, Some(true), "{right:?}");

@@ -398,7 +398,7 @@ seconds = 2
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line_and_what_is_allowed() {
+    fn errors_name_the_line_and_the_allowed_values() {
         for (from, to, line, reason) in [
             ("limit = 5", "limits = 5", 9, "expected one of"),
             ("@digits(5)", "@digit(5)", 4, "no such generator"),

@@ -169,7 +169,7 @@ fn a_read_that_fails_for_a_moment_fails_alone_and_names_the_file() {
 
 /// The device fails one flush of a table or of the manifest; the journal has all commits.
 #[test]
-fn a_background_write_that_fails_for_a_moment_is_done_again() {
+fn a_failed_background_write_is_retried() {
     for kind in [".sst", ".blob", "MANIFEST-"] {
         let root = tempfile::tempdir().unwrap();
         fill_directory(root.path(), false);

@@ -94,7 +94,7 @@ fn directories_that_are_not_ours_are_refused_untouched() {
 }
 
 #[test]
-fn second_opener_is_told_that_the_directory_is_in_use() {
+fn a_second_opener_gets_an_error_that_the_directory_is_in_use() {
     let root = tempfile::tempdir().unwrap();
     let engine = RocksEngine::open(config(root.path())).unwrap();
     let error = refusal(config(root.path()));

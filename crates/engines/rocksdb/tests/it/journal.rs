@@ -334,7 +334,7 @@ fn a_journal_file_has_its_length_before_its_content_and_loses_the_rest_when_clos
 
 /// RocksDB continues to read after a page of zeros; commits after a missing one must not appear.
 #[test]
-fn nothing_appears_from_behind_a_hole_in_the_tail() {
+fn records_after_a_gap_in_the_tail_are_not_replayed() {
     let killed = CrashedDirectory::new(20, 400, None, false);
     let name = journals(&killed.path)
         .pop()

@@ -179,7 +179,7 @@ fn every_position_becomes_durable_before_its_waiters_are_woken() {
 }
 
 #[test]
-fn a_failed_flush_is_told_to_all_who_wait_and_the_next_one_may_succeed() {
+fn a_failed_flush_fails_all_waiters_and_the_next_may_succeed() {
     for at in 1..=3 {
         shuttle::check_random(move || play(Some((at, false))), 1500);
     }

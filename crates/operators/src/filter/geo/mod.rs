@@ -118,7 +118,7 @@ mod tests {
     /// A border that goes up and down around the equator has exactly a hemisphere on each side: its
     /// left side is inside, whatever rounding does to the sum of a thousand turns.
     #[test]
-    fn a_ring_of_exactly_a_hemisphere_is_taken_as_it_is_given() {
+    fn a_ring_of_exactly_a_hemisphere_keeps_its_orientation() {
         let zigzag = |eastward: bool| {
             let mut ring: Vec<(f64, f64)> = (0..1000)
                 .map(|i| {

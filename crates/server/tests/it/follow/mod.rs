@@ -171,7 +171,7 @@ fn it_is_stopped_and_goes_on() {
 }
 
 #[test]
-fn what_cannot_be_followed_is_told_before_it_begins() {
+fn an_unsupported_source_is_refused_before_the_copy() {
     runtime().block_on(async {
         let (source, target) = (Node::start(&[]), Node::start(&[]));
         let (client, there) = (source.client().await, target.client().await);

@@ -31,7 +31,7 @@ fn generator(address: &str) -> GeneratorState {
 }
 
 #[test]
-fn a_tick_counts_when_all_have_told_of_it_and_an_interval_has_ten() {
+fn a_tick_counts_when_all_generators_sent_it_and_an_interval_has_ten() {
     let mut merge = Merge::new(1, Duration::ZERO);
     let mut all = [generator("a:1"), generator("b:1")];
     for number in 1..=10 {

@@ -105,7 +105,7 @@ fn what_each_kind_means_for_the_count() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_reported() {
     for (text, reason) in [
         ("find = {}\ndelete = {}", "it has 2 of find"),
         ("", "it has 0 of find"),
