@@ -22,7 +22,7 @@ struct Server {
 impl Server {
     fn start() -> Server {
         let clock = Arc::new(SystemClock::default());
-        let hooks = Arc::new(StoreHooks::new(clock.clone()).logging(LOG_BYTES));
+        let hooks = Arc::new(StoreHooks::new(clock.clone()).with_log(LOG_BYTES));
         let engine = Arc::new(storage::MemoryEngine::new());
         let store = store::Store::open(engine, hooks).unwrap_or_else(|e| panic!("{}", e.message()));
         let service = Service::new(Config::default(), clock, Arc::new(store)).into_shared();

@@ -35,14 +35,14 @@ impl StoreHooks {
 
     /// The same hooks, following another release of MongoDB.
     #[must_use]
-    pub fn following(self, profile: Profile) -> StoreHooks {
+    pub fn with_profile(self, profile: Profile) -> StoreHooks {
         StoreHooks { profile, ..self }
     }
 
     /// The same hooks for a store that logs all changes. `bytes_max` takes effect when the log is
     /// created.
     #[must_use]
-    pub fn logging(self, bytes_max: u64) -> StoreHooks {
+    pub fn with_log(self, bytes_max: u64) -> StoreHooks {
         StoreHooks {
             log: Some((bytes_max, Audience::Everybody)),
             ..self

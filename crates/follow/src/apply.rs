@@ -57,13 +57,13 @@ impl Applier {
             refused: Vec::new(),
             watched,
         };
-        applier.bring().await?;
+        applier.align_and_copy().await?;
         Ok(applier)
     }
 
     /// Aligns the target and copies new collections.
-    pub(crate) async fn bring(&mut self) -> Result<()> {
-        let aligned = self.bringer.bring().await?;
+    pub(crate) async fn align_and_copy(&mut self) -> Result<()> {
+        let aligned = self.bringer.run().await?;
         self.aligned = aligned.time;
         self.index_changes += 1;
         let keyed = aligned.entries.into_iter().map(|e| (e.key.to_string(), e));
@@ -104,13 +104,13 @@ impl Applier {
         let ours: Vec<&Event> = events.iter().filter(|e| self.concerns(e)).collect();
         for _ in 0..ROUNDS {
             if ours.iter().any(|e| self.wants_names(e)) {
-                self.bring().await?;
+                self.align_and_copy().await?;
             }
             self.align_indexes(&ours).await?;
             if self.apply_documents(&ours).await? {
                 return Ok(ours.len());
             }
-            self.bring().await?;
+            self.align_and_copy().await?;
         }
         Err(FollowError::of_network(
             "the names of the source's collections change faster than they can be followed",
@@ -229,7 +229,7 @@ impl Fold {
                 LastChange::Put(_) | LastChange::Delete(_) => None,
             });
             let looked_for: Vec<RawBson> = looked_for.collect();
-            let mut found = match look(source, &self.entry, &looked_for).await {
+            let mut found = match read_documents(source, &self.entry, &looked_for).await {
                 Err(e) if e.is(code::UUID_MISMATCH) => return Ok(false),
                 found => found?,
             };
@@ -263,7 +263,7 @@ impl Fold {
 }
 
 /// The present documents of the source, keyed by the bytes of their `_id`.
-pub(crate) async fn look(
+pub(crate) async fn read_documents(
     source: &Server,
     entry: &Entry,
     ids: &[RawBson],

@@ -31,7 +31,7 @@ impl Aligner {
 impl InitialSync {
     /// Repeats until everything that the source has is in the target, as it was at some time from
     /// `AlignResult::time` on.
-    pub(crate) async fn bring(&self) -> Result<AlignResult> {
+    pub(crate) async fn run(&self) -> Result<AlignResult> {
         for _ in 0..ROUNDS {
             let mut aligned = self.copier.aligner.align().await?;
             if !self.copier.copy(&mut aligned.entries).await? {

@@ -179,7 +179,7 @@ impl Rates {
         }
     }
 
-    fn look(&mut self, control: &Control) {
+    fn update(&mut self, control: &Control) {
         let seconds = self.since.elapsed().as_secs_f64();
         if seconds < RATES_OVER.as_secs_f64() {
             return;
@@ -279,7 +279,7 @@ impl Control {
         let mut rates = Rates::begin(&self);
         loop {
             tokio::time::sleep(self.beat).await;
-            rates.look(&self);
+            rates.update(&self);
             let mut progress = self.counts.document();
             progress.insert("documents", self.pace.documents() as i64);
             progress.insert("bytes", self.pace.bytes() as i64);

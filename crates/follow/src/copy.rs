@@ -62,7 +62,7 @@ impl Copier {
         }
         let mut whole = self.run(ranges).await?;
         for entry in entries.iter_mut().filter(|entry| !entry.copied) {
-            if !whole.unmoved(&entry.key) {
+            if !whole.is_unmoved(&entry.key) {
                 continue;
             }
             if !self.aligner.source.reads_by_uuid() && !self.is_still_there(entry).await? {
@@ -252,7 +252,7 @@ impl RenamedCollections {
         self.moved.insert(key.to_string());
     }
 
-    fn unmoved(&self, key: &Bson) -> bool {
+    fn is_unmoved(&self, key: &Bson) -> bool {
         !self.moved.contains(&key.to_string())
     }
 }

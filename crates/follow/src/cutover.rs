@@ -83,7 +83,7 @@ async fn finish(
     reach(stream, reader, last, tell).await?;
     let applied = stream.counts.applied_count();
     // Names, options and indexes are aligned once more, whatever the stream has said about them.
-    stream.applier.bring().await?;
+    stream.applier.align_and_copy().await?;
     if let Some(refused) = stream.applier.refused.first() {
         return Err(FollowError::of_data(refused.clone()));
     }
@@ -94,7 +94,7 @@ async fn finish(
     }
     let compared = compare_all(stream, reader, tell).await?;
     let found = survey(&source, &aligner.names).await?;
-    let mut series = series::bring(&aligner, &found).await?;
+    let mut series = series::copy_series(&aligner, &found).await?;
     let functions = series::bring_functions(&source, &aligner.target, &aligner.names).await?;
     let mut collections = count_all(&source, &aligner.target, &entries).await?;
     reach(stream, reader, source.time().await?, tell).await?;
@@ -108,7 +108,7 @@ async fn finish(
     let migration = migration.unwrap_or_default();
     let wants = |what| migration.get_bool(what).unwrap_or(false);
     let users = match wants("users") {
-        true => users::bring(&source, &aligner.target).await?,
+        true => users::copy_users(&source, &aligner.target).await?,
         false => 0,
     };
     for entry in &entries {

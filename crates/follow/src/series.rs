@@ -17,7 +17,7 @@ const MADE: &str = "series";
 const FUNCTIONS: &str = "system.js";
 
 /// Copies time-series collections in batches; returns a report of each.
-pub(crate) async fn bring(aligner: &Aligner, found: &Survey) -> Result<Vec<Document>> {
+pub(crate) async fn copy_series(aligner: &Aligner, found: &Survey) -> Result<Vec<Document>> {
     let mut all = Vec::new();
     for one in &found.series {
         claim(aligner, one).await?;

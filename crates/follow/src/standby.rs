@@ -405,7 +405,7 @@ impl Upkeep {
             let migration = stream.state.migration().await?;
             if migration.is_some_and(|m| m.document.get_bool("users").unwrap_or(false)) {
                 let aligner = &stream.applier.bringer.copier.aligner;
-                users::bring(&aligner.source, &aligner.target).await?;
+                users::copy_users(&aligner.source, &aligner.target).await?;
             }
             stream.is_ready = true;
             stream.state.set(doc! { "ready": true }).await?;

@@ -30,7 +30,7 @@ pub(crate) async fn check(source: &Server) -> Result<()> {
 }
 
 /// Copies them; returns the number of new ones.
-pub(crate) async fn bring(source: &Server, target: &Server) -> Result<i64> {
+pub(crate) async fn copy_users(source: &Server, target: &Server) -> Result<i64> {
     let mut moved = 0;
     let mut merge = doc! { "_mergeAuthzCollections": 1, "db": "", "drop": false };
     for (kind, field) in KINDS

@@ -4,7 +4,7 @@
 //! document that differs then, without having changed meanwhile, is reported and repaired by the
 //! task that applies changes. Must not know: how it is repaired.
 
-use crate::apply::look;
+use crate::apply::read_documents;
 use crate::control::Counts;
 use crate::error::{FollowError, Result, code};
 use crate::names::Ns;
@@ -228,7 +228,7 @@ impl Verifier {
             let mut there = open(&self.target, entry.name_in_target(), &here).await?;
             let mut left = by_id(chunk.documents)?;
             while there.advance().await? {
-                doubtful.extend(unlike(&mut left, there.current())?);
+                doubtful.extend(compare_document(&mut left, there.current())?);
                 if doubtful.len() >= DOCUMENTS
                     && !self.settle_all(entry, &mut doubtful, pass).await?
                 {
@@ -352,7 +352,7 @@ impl Verifier {
         entry: &Entry,
         ids: &[RawBson],
     ) -> Result<Option<Documents>> {
-        match look(server, entry, ids).await {
+        match read_documents(server, entry, ids).await {
             Err(e) if e.is(code::UUID_MISMATCH) => Ok(None),
             found => found.map(Some),
         }
@@ -505,7 +505,7 @@ fn by_id(documents: Vec<RawDocumentBuf>) -> Result<Documents> {
 
 /// Removes the source's document that belongs to this document of the target; returns the `_id` if
 /// the two differ.
-fn unlike(source: &mut Documents, document: &RawDocument) -> Result<Option<RawBson>> {
+fn compare_document(source: &mut Documents, document: &RawDocument) -> Result<Option<RawBson>> {
     let id = write::id_of(document)?;
     let same = source.remove(&write::bytes_of(&id));
     let is_same = same.is_some_and(|same| same.as_bytes() == document.as_bytes());

@@ -22,10 +22,10 @@ struct ProviderOption {
     match_pattern: Option<String>,
     #[serde(default = "subject")]
     principal_name: String,
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     use_authorization_claim: bool,
     authorization_claim: Option<String>,
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     supports_human_flows: bool,
     #[serde(default, rename = "JWKSPollSecs")]
     poll_s: u64,
@@ -37,7 +37,7 @@ fn subject() -> String {
     "sub".to_owned()
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 

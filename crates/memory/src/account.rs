@@ -130,7 +130,7 @@ impl Account {
         let allowed = self
             .budget
             .allows(usize::try_from(self.held.load(Relaxed)).unwrap_or(0), 0)
-            .and_then(|()| self.budget.look(grew + more, more));
+            .and_then(|()| self.budget.check_resident(grew + more, more));
         match &allowed {
             // The thread's count then treats the bytes as allocated.
             Ok(()) => SETTLED.set(SETTLED.get().wrapping_add(ahead)),

@@ -117,7 +117,7 @@ impl Budget {
 
     /// Also limits the process's `resident` memory.
     #[must_use]
-    pub fn watching(self, resident: impl ResidentMemory + 'static) -> Budget {
+    pub fn with_resident(self, resident: impl ResidentMemory + 'static) -> Budget {
         Budget {
             resident: Some(Box::new(resident)),
             ..self
@@ -227,9 +227,9 @@ impl Budget {
     /// 146 ExceededMemoryLimit when the process exceeds its limit even after freed memory was
     /// returned, and the operations hold most of their part. If something else holds the memory,
     /// refusing operations would not help.
-    pub(crate) fn look(&self, bytes: usize, at_once: usize) -> Result<()> {
+    pub(crate) fn check_resident(&self, bytes: usize, at_once: usize) -> Result<()> {
         if let Some(whole) = &self.whole {
-            return whole.look(bytes, at_once);
+            return whole.check_resident(bytes, at_once);
         }
         let Some(resident) = &self.resident else {
             return Ok(());
@@ -302,7 +302,7 @@ impl Charge {
         let allowed = self
             .budget
             .allows(0, more)
-            .and_then(|()| self.budget.look(more, 0));
+            .and_then(|()| self.budget.check_resident(more, 0));
         match &allowed {
             Ok(()) => self.set(bytes),
             Err(_) => self.budget.count_refusal(),
@@ -321,7 +321,7 @@ impl Charge {
         let allowed = self
             .budget
             .allows(0, more)
-            .and_then(|()| self.budget.look(more, 0));
+            .and_then(|()| self.budget.check_resident(more, 0));
         let Err(refused) = allowed else {
             self.set(bytes);
             return Ok(true);
@@ -408,7 +408,7 @@ mod tests {
         let resident = Arc::new(AtomicU64::new(0));
         let limit = 10 * LOOK_BYTES;
         let budget =
-            Arc::new(Budget::new(limit, limit).watching(FixedProcess(Arc::clone(&resident))));
+            Arc::new(Budget::new(limit, limit).with_resident(FixedProcess(Arc::clone(&resident))));
         let messages = Arc::new(Budget::part(&budget, limit));
         let (a, b) = (budget.charge(), messages.charge());
         resident.store(2000, Relaxed);

@@ -85,7 +85,7 @@ impl ThreadUse {
         self.faults_major += other.faults_major;
     }
 
-    fn since(&self, earlier: &Self) -> Self {
+    fn delta_since(&self, earlier: &Self) -> Self {
         Self {
             threads: self.threads,
             cpu_us: self.cpu_us.saturating_sub(earlier.cpu_us),
@@ -115,10 +115,10 @@ pub struct ThreadSampler {
 impl ThreadSampler {
     /// Of process `pid`, from now on.
     pub fn new(pid: u32) -> Self {
-        Self::under(Path::new("/proc"), pid)
+        Self::open_in(Path::new("/proc"), pid)
     }
 
-    fn under(proc: &Path, pid: u32) -> Self {
+    fn open_in(proc: &Path, pid: u32) -> Self {
         let mut out = Self {
             tasks: proc.join(pid.to_string()).join("task"),
             ticks_per_second: crate::process::auxiliary_vector(proc).0.max(1),
@@ -131,7 +131,7 @@ impl ThreadSampler {
 
     /// Starts counting from zero again.
     pub fn restart(&mut self) {
-        self.look();
+        self.sample();
         self.groups.clear();
     }
 
@@ -140,7 +140,7 @@ impl ThreadSampler {
     ///
     /// # Cost
     /// Four small reads per thread.
-    pub fn look(&mut self) -> BTreeMap<String, ThreadUse> {
+    pub fn sample(&mut self) -> BTreeMap<String, ThreadUse> {
         let mut seen = BTreeMap::new();
         self.groups.values_mut().for_each(|group| group.threads = 0);
         for entry in fs::read_dir(&self.tasks).into_iter().flatten().flatten() {
@@ -154,7 +154,7 @@ impl ThreadSampler {
             let Some((name, now)) = self.read(&entry.path()) else {
                 continue;
             };
-            let used = now.since(&self.last.get(&tid).copied().unwrap_or_default());
+            let used = now.delta_since(&self.last.get(&tid).copied().unwrap_or_default());
             let name = if self.groups.len() < GROUPS_MAX || self.groups.contains_key(&name) {
                 name
             } else {
@@ -278,10 +278,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         thread(dir.path(), 11, "conn1", (100, 1, 1_000, 5));
         thread(dir.path(), 12, "rocksdb:low", (100, 0, 50_000, 5));
-        let mut sampler = ThreadSampler::under(dir.path(), 9);
+        let mut sampler = ThreadSampler::open_in(dir.path(), 9);
         thread(dir.path(), 11, "conn1", (150, 4, 9_192, 15));
         thread(dir.path(), 13, "conn (x) 2", (10, 0, 100, 3));
-        let groups = sampler.look();
+        let groups = sampler.sample();
         let conn = groups.get("conn").unwrap();
         assert_eq!(
             (
@@ -305,7 +305,7 @@ mod tests {
             Some(0)
         );
         fs::remove_dir_all(dir.path().join("9/task/11")).unwrap();
-        let groups = sampler.look();
+        let groups = sampler.sample();
         assert_eq!(
             groups
                 .get("conn")

@@ -38,7 +38,7 @@ pub type DiskUse = DiskSample;
 
 impl DiskSample {
     /// The activity since `earlier`.
-    pub fn since(&self, earlier: &Self) -> DiskUse {
+    pub fn delta_since(&self, earlier: &Self) -> DiskUse {
         DiskSample {
             reads: self.reads.saturating_sub(earlier.reads),
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
@@ -211,7 +211,7 @@ mod tests {
             queue_ms: 7,
             ..DiskSample::default()
         };
-        assert_eq!(after.since(&before).queue_ms, 12);
+        assert_eq!(after.delta_since(&before).queue_ms, 12);
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl HostCpu {
     }
 
     /// The use since `earlier`.
-    pub fn since(&self, earlier: &Self) -> HostCpuUse {
+    pub fn delta_since(&self, earlier: &Self) -> HostCpuUse {
         let total = self.total.saturating_sub(earlier.total).max(1) as f64;
         let percent = |now: u64, then: u64| now.saturating_sub(then) as f64 * 100.0 / total;
         HostCpuUse {
@@ -135,7 +135,7 @@ mod tests {
     fn shares_add_up_to_the_whole_machine() {
         let before = HostCpu::parse("cpu  100 0 50 800 20 5 5 20 7 0\ncpu0 1 2\n").unwrap();
         let after = HostCpu::parse("cpu  140 0 60 830 30 5 5 30 90 0\n").unwrap();
-        let used = after.since(&before);
+        let used = after.delta_since(&before);
         assert_eq!(
             (used.busy_percent, used.steal_percent, used.io_wait_percent),
             (50.0, 10.0, 10.0)

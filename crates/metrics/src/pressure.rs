@@ -45,7 +45,7 @@ impl Pressure {
     }
 
     /// The waiting since `earlier`.
-    pub fn since(&self, earlier: &Self) -> Self {
+    pub fn delta_since(&self, earlier: &Self) -> Self {
         let [now, then] = [self.fields(), earlier.fields()];
         let mut out = Self::default();
         let since = now
@@ -129,7 +129,7 @@ impl Paging {
     }
 
     /// The traffic since `earlier`.
-    pub fn since(&self, earlier: &Self) -> Self {
+    pub fn delta_since(&self, earlier: &Self) -> Self {
         Self {
             in_bytes: self.in_bytes.saturating_sub(earlier.in_bytes),
             out_bytes: self.out_bytes.saturating_sub(earlier.out_bytes),
@@ -174,7 +174,7 @@ mod tests {
             memory_full_us: 8,
             ..Pressure::default()
         };
-        let mut used = after.since(&before);
+        let mut used = after.delta_since(&before);
         assert_eq!(
             (
                 used.cpu_some_us,

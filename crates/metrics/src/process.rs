@@ -74,7 +74,7 @@ pub struct ProcessUse {
 
 impl ProcessSample {
     /// The use since `earlier`.
-    pub fn since(&self, earlier: &Self) -> ProcessUse {
+    pub fn delta_since(&self, earlier: &Self) -> ProcessUse {
         ProcessUse {
             cpu_user: self.cpu_user.saturating_sub(earlier.cpu_user),
             cpu_system: self.cpu_system.saturating_sub(earlier.cpu_system),
@@ -140,7 +140,7 @@ impl ProcessSampler {
     /// # Errors
     /// The process does not exist or `/proc` cannot be read.
     pub fn new(pid: u32) -> io::Result<Self> {
-        Self::under(Path::new("/proc"), pid)
+        Self::open_in(Path::new("/proc"), pid)
     }
 
     /// A sampler of the calling process.
@@ -151,7 +151,7 @@ impl ProcessSampler {
         Self::new(std::process::id())
     }
 
-    fn under(proc: &Path, pid: u32) -> io::Result<Self> {
+    fn open_in(proc: &Path, pid: u32) -> io::Result<Self> {
         let root = proc.join(pid.to_string());
         let stat = parse_stat(&fs::read_to_string(root.join("stat"))?)?;
         let (ticks_per_second, page_bytes) = auxiliary_vector(proc);
@@ -431,7 +431,7 @@ mod tests {
     fn reads_every_counter_of_a_recorded_process() {
         let dir = tempfile::tempdir().unwrap();
         write_process(dir.path(), 900, 150, &[(77, 5, 1), (78, 7, 2)]);
-        let sample = ProcessSampler::under(dir.path(), 77)
+        let sample = ProcessSampler::open_in(dir.path(), 77)
             .unwrap()
             .sample()
             .unwrap();
@@ -454,10 +454,10 @@ mod tests {
     fn a_thread_that_ends_does_not_take_its_switches_away() {
         let dir = tempfile::tempdir().unwrap();
         write_process(dir.path(), 900, 150, &[(77, 5, 1), (78, 7, 2)]);
-        let mut sampler = ProcessSampler::under(dir.path(), 77).unwrap();
+        let mut sampler = ProcessSampler::open_in(dir.path(), 77).unwrap();
         let first = sampler.sample().unwrap();
         write_process(dir.path(), 900, 170, &[(77, 6, 1)]);
-        let used = sampler.sample().unwrap().since(&first);
+        let used = sampler.sample().unwrap().delta_since(&first);
         assert_eq!((used.switches_voluntary, used.switches_involuntary), (1, 0));
         assert_eq!(used.cpu(), Duration::from_millis(200));
     }
@@ -466,7 +466,7 @@ mod tests {
     fn a_reused_process_number_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         write_process(dir.path(), 900, 150, &[]);
-        let mut sampler = ProcessSampler::under(dir.path(), 77).unwrap();
+        let mut sampler = ProcessSampler::open_in(dir.path(), 77).unwrap();
         write_process(dir.path(), 901, 3, &[]);
         assert_eq!(
             sampler.sample().unwrap_err().kind(),
@@ -483,7 +483,7 @@ mod tests {
         while begun.elapsed() < Duration::from_millis(200) {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
-        let used = sampler.sample().unwrap().since(&before);
+        let used = sampler.sample().unwrap().delta_since(&before);
         assert!(used.cpu() >= Duration::from_millis(30), "{used:?}");
         assert!(used.rss_bytes > 100_000);
     }

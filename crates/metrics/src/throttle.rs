@@ -15,10 +15,10 @@ impl ThrottleSampler {
     /// The control group of process `pid`; `None` if it has no quota file.
     pub fn of(pid: u32) -> Option<Self> {
         let membership = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-        Self::under(Path::new("/sys/fs/cgroup"), &membership)
+        Self::open_in(Path::new("/sys/fs/cgroup"), &membership)
     }
 
-    fn under(root: &Path, membership: &str) -> Option<Self> {
+    fn open_in(root: &Path, membership: &str) -> Option<Self> {
         let places = membership.lines().filter_map(|line| {
             let mut fields = line.splitn(3, ':').skip(1);
             let (names, path) = (fields.next()?, fields.next()?.trim_start_matches('/'));
@@ -70,9 +70,9 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             fs::create_dir_all(dir.path().join(place)).unwrap();
             fs::write(dir.path().join(place).join("cpu.stat"), text).unwrap();
-            let sampler = ThrottleSampler::under(dir.path(), membership).unwrap();
+            let sampler = ThrottleSampler::open_in(dir.path(), membership).unwrap();
             assert_eq!(sampler.sample(), Some(45_000), "{place}");
         }
-        assert!(ThrottleSampler::under(Path::new("/nowhere"), "0::/\n").is_none());
+        assert!(ThrottleSampler::open_in(Path::new("/nowhere"), "0::/\n").is_none());
     }
 }

@@ -242,7 +242,7 @@ impl Decimal128 {
     }
 
     /// Applies a function of magnitudes to an odd function's argument.
-    fn odd(self, f: impl FnOnce(&mut Math<20>, &WideDecimal) -> WideDecimal) -> Decimal128 {
+    fn apply_odd(self, f: impl FnOnce(&mut Math<20>, &WideDecimal) -> WideDecimal) -> Decimal128 {
         if self.is_nan() || self.is_zero() {
             return self;
         }
@@ -252,7 +252,7 @@ impl Decimal128 {
 
     /// Arc sine, for -1 to 1.
     pub fn asin(self) -> Decimal128 {
-        self.odd(|m, x| {
+        self.apply_odd(|m, x| {
             let one = m.int(1);
             let (above, below) = (m.add(&one, x), m.sub(&one, x));
             let product = m.mul(&above, &below);
@@ -284,7 +284,7 @@ impl Decimal128 {
     }
     /// Arc tangent.
     pub fn atan(self) -> Decimal128 {
-        self.odd(|m, x| {
+        self.apply_odd(|m, x| {
             if x.is_infinite() {
                 let two = m.int(2);
                 return m.div(&pi(), &two);
@@ -334,7 +334,7 @@ impl Decimal128 {
                 Decimal128::INFINITY
             };
         }
-        self.odd(|m, x| {
+        self.apply_odd(|m, x| {
             if Math::<20>::is_below(x, 0) {
                 let square = m.mul(x, x);
                 return m.series(x, &square, |k| 2 * k * (2 * k + 1));
@@ -368,7 +368,7 @@ impl Decimal128 {
             let one = Decimal128::from_i64(1);
             return if self.is_negative() { -one } else { one };
         }
-        self.odd(|m, x| {
+        self.apply_odd(|m, x| {
             let minus = m.neg(x);
             let (up, down) = (m.exp(x), m.exp(&minus));
             let cosh = m.add(&up, &down);
@@ -387,7 +387,7 @@ impl Decimal128 {
         if self.is_infinite() {
             return self;
         }
-        self.odd(|m, x| {
+        self.apply_odd(|m, x| {
             let one = m.int(1);
             let square = m.mul(x, x);
             let sum = m.add(&square, &one);
@@ -422,7 +422,7 @@ impl Decimal128 {
                 Decimal128::INFINITY
             };
         }
-        self.odd(atanh)
+        self.apply_odd(atanh)
     }
     /// From degrees to radians: times π/180 rounded to 34 digits, as MongoDB's last digits show.
     pub fn to_radians(self) -> Decimal128 {

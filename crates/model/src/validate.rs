@@ -43,7 +43,7 @@ fn check_doc(bytes: &[u8], depth: usize) -> Result<()> {
         ));
     }
     let body = bytes.get(4..bytes.len() - 1).unwrap_or(&[]);
-    let mut it = Elements::over(body);
+    let mut it = Elements::new(body);
     for e in it.by_ref() {
         utf8(e.name)?;
         check_payload(e.tag, e.payload, depth)?;

@@ -173,7 +173,7 @@ impl Find {
         let ends = ends.and_then(|end| first_of_groups(&coll, &request, end));
         let (root, counted): (Box<dyn Operator>, bool) = if let Some(scan) = ends {
             (self.add_operators(Box::new(scan), true), false)
-        } else if let Some(scan) = self.loose(&coll, &plan) {
+        } else if let Some(scan) = self.open_loose_scan(&coll, &plan) {
             (
                 self.add_operators(Box::new(scan), self.sort.is_none()),
                 false,
@@ -191,7 +191,7 @@ impl Find {
     }
 
     /// A loose index scan, if one document for each value is enough.
-    fn loose(&self, coll: &Arc<Collection>, plan: &Plan) -> Option<LooseScan> {
+    fn open_loose_scan(&self, coll: &Arc<Collection>, plan: &Plan) -> Option<LooseScan> {
         let path = self.distinct.as_ref()?;
         let loose = distinct_plan(coll, &self.plan_request(), plan, path)?;
         let loose = loose.covering(coll, None, self.fields.as_deref());
@@ -228,7 +228,7 @@ impl Find {
         mut plan: Plan,
         may_be_shown: bool,
     ) -> Box<dyn Operator> {
-        if let Some(scan) = self.loose(&coll, &plan) {
+        if let Some(scan) = self.open_loose_scan(&coll, &plan) {
             return self.add_operators(Box::new(scan), self.sort.is_none());
         }
         if let Some(read) = self.fold_by_columns(&coll, &plan) {

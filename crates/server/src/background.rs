@@ -18,8 +18,8 @@ static TROUBLE: Worker = Worker {
     work: || {
         let mut trouble = FaultMonitor::default();
         Box::new(move |service, _| {
-            let found = trouble.look(service.store.engine().as_ref());
-            found.iter().for_each(|e| service.tell(e));
+            let found = trouble.collect_changes(service.store.engine().as_ref());
+            found.iter().for_each(|e| service.write_log(e));
             Ok(NextRound::Again)
         })
     },

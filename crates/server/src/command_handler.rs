@@ -311,7 +311,7 @@ impl Handler for CommandHandler {
         } else {
             panic
         };
-        service.tell(&entry.severity(Severity::Fatal).attr(|w| {
+        service.write_log(&entry.severity(Severity::Fatal).attr(|w| {
             w.put("panic", text);
         }));
     }

@@ -82,7 +82,7 @@ impl MemoryShares {
     /// The operations' part as a budget that keeps the process below `bytes`.
     pub fn budget(self, bytes: u64) -> Budget {
         let len = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        Budget::new(len(self.operations), len(self.operation)).watching(Process { bytes })
+        Budget::new(len(self.operations), len(self.operation)).with_resident(Process { bytes })
     }
 
     /// The messages' part of `operations`.

@@ -105,7 +105,7 @@ fn send_all(shared: &Shared, otlp: &Otlp, resource: &Value) {
             Ok(()) => otlp.interval,
             Err(refused) => pause(otlp.interval, failures).max(refused.after),
         };
-        let told = shared.call_server(|server| tell(server, otlp, failures, result.err()));
+        let told = shared.call_server(|server| log_outcome(server, otlp, failures, result.err()));
         let Some(so_far) = told else { return };
         failures = so_far;
         shared.wait(began + late);
@@ -119,7 +119,12 @@ fn pause(interval: Duration, failures: u32) -> Duration {
 }
 
 /// Logs a change between success and failure; returns the number of failures so far.
-fn tell(server: &Dispatcher, otlp: &Otlp, failures: u32, refused: Option<ExportError>) -> u32 {
+fn log_outcome(
+    server: &Dispatcher,
+    otlp: &Otlp,
+    failures: u32,
+    refused: Option<ExportError>,
+) -> u32 {
     let uri = otlp.endpoint.parse::<ureq::http::Uri>();
     // Without path and query, which may hold a secret.
     let collector = uri
@@ -131,7 +136,7 @@ fn tell(server: &Dispatcher, otlp: &Otlp, failures: u32, refused: Option<ExportE
     match refused {
         None if failures > 0 => {
             let works = entry(id::EXPORT_WORKS, "Metrics reach the collector again");
-            service.tell(&works.attr(|w| {
+            service.write_log(&works.attr(|w| {
                 w.put("collector", collector.as_str())
                     .put("failures", i64::from(failures));
             }));
@@ -143,7 +148,7 @@ fn tell(server: &Dispatcher, otlp: &Otlp, failures: u32, refused: Option<ExportE
                 let message = "Metrics do not reach the collector; the server sends them again \
                                later";
                 let fails = entry(id::EXPORT_FAILS, message).severity(Severity::Warning);
-                service.tell(&fails.attr(|w| {
+                service.write_log(&fails.attr(|w| {
                     w.put("collector", collector.as_str())
                         .put("reason", refused.why.as_str());
                 }));

@@ -101,7 +101,7 @@ fn begin(settings: &Settings, log: &Arc<Log>) -> Result<Readers, String> {
     let moment = follower.moment().map_err(|e| text(&e))?;
     let engine: Arc<dyn storage::Engine> = Arc::clone(&follower) as Arc<dyn storage::Engine>;
     let clock: Arc<dyn Clock> = Arc::new(ServerClock::of(&engine));
-    let hooks = StoreHooks::new(Arc::clone(&clock)).following(settings.profile);
+    let hooks = StoreHooks::new(Arc::clone(&clock)).with_profile(settings.profile);
     let store = Store::follow(engine, Arc::new(hooks), &moment).map_err(|e| text(&e))?;
     let bytes = settings.memory_bytes;
     let memory = Arc::new(MemoryShares::of(bytes / MEMORY_PARTS).budget(bytes));
@@ -178,7 +178,7 @@ impl Client {
             return Ok(true);
         }
         if self.user == User::Unknown {
-            let question = ReadService::who();
+            let question = ReadService::user_query();
             let message = wire::MessageBuilder::new(self.next_id()).body(question.as_bytes());
             let reply = holder(&message.build())?;
             let mut scratch = Vec::new();

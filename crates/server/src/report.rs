@@ -17,7 +17,7 @@ fn of_start(id: u32, message: &str) -> Entry {
 }
 
 /// Lines about the process, its machine and its options.
-pub fn starting(settings: &Settings) -> Vec<Entry> {
+pub fn describe_start(settings: &Settings) -> Vec<Entry> {
     let uname = rustix::system::uname();
     let host = uname.nodename().to_string_lossy().into_owned();
     let (os, release) = (
@@ -112,7 +112,7 @@ pub fn warnings(settings: &Settings, files: Descriptors) -> Vec<Entry> {
 }
 
 /// Lines that say that clients can connect and that the member of a set is primary.
-pub fn listening(addresses: &[String], settings: &Settings) -> Vec<Entry> {
+pub fn describe_listeners(addresses: &[String], settings: &Settings) -> Vec<Entry> {
     let entry = |id, message| Entry::info(id, component::NETWORK, "listener", message);
     let mut all: Vec<Entry> = addresses
         .iter()
@@ -198,7 +198,7 @@ const SIGNS: &[(&str, &str, &[&str])] = &[
 
 impl FaultMonitor {
     /// Log lines for the counters that have grown since the last look.
-    pub fn look(&mut self, engine: &dyn Engine) -> Vec<Entry> {
+    pub fn collect_changes(&mut self, engine: &dyn Engine) -> Vec<Entry> {
         let mut numbers = BTreeMap::new();
         engine.stats(&mut |name, value| {
             numbers.insert(name.to_owned(), value);

@@ -140,7 +140,7 @@ fn open_log(settings: &Settings, files: Descriptors) -> Result<(Arc<Log>, Releas
     };
     let (sink, release) = Sink::open(target, form, on_stream)?;
     log.to(sink);
-    let start = report::starting(settings);
+    let start = report::describe_start(settings);
     let all = start
         .iter()
         .chain(&report::warnings(settings, files))
@@ -287,11 +287,11 @@ fn open_store(
     engine: &Arc<dyn Engine>,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<Store>, ServeError> {
-    let mut hooks = StoreHooks::new(clock.clone()).following(settings.profile);
+    let mut hooks = StoreHooks::new(clock.clone()).with_profile(settings.profile);
     let free = || oplog_bytes_default(free_bytes(engine.as_ref(), settings.memory_bytes));
     let log_bytes = settings.oplog_bytes.unwrap_or_else(free);
     hooks = match settings.replica_set {
-        Some(_) => hooks.logging(log_bytes),
+        Some(_) => hooks.with_log(log_bytes),
         None => hooks.log_for_search(log_bytes),
     };
     let store = Store::open(engine.clone(), Arc::new(hooks)).map_err(|e| {
@@ -335,7 +335,7 @@ fn serve_until_signal(
             let name = signal_hook::low_level::signal_name(signal).unwrap_or("");
             report::signal(signal, name)
                 .iter()
-                .for_each(|e| service.tell(e));
+                .for_each(|e| service.write_log(e));
             service.audit_ending(ConnectionId::NONE);
             break;
         }
@@ -464,7 +464,7 @@ fn announce(settings: &Settings, server: &Server<CommandHandler>, remark: Option
         .iter()
         .map(ToString::to_string)
         .collect();
-    let listening = report::listening(&bound, settings);
+    let listening = report::describe_listeners(&bound, settings);
     listening.iter().for_each(|e| log.write(e));
     let addresses: Vec<String> = server
         .tcp_addresses()

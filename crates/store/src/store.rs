@@ -216,7 +216,7 @@ impl Store {
     /// # Errors
     /// Engine failures.
     pub fn snapshot(&self) -> Result<ReadView> {
-        ReadView::keeping(&self.shared)
+        ReadView::pin(&self.shared)
     }
 
     /// The collection or view of that name.

@@ -113,7 +113,7 @@ async fn run(given: &'static Arguments) -> Result<(), Box<dyn std::error::Error 
     for task in tasks {
         calls += task.await??;
     }
-    let used = sampler.sample()?.since(&first);
+    let used = sampler.sample()?.delta_since(&first);
     let share = used.cpu().as_secs_f64() / from.elapsed().as_secs_f64();
     // If the server cannot keep up, the program takes longer, and the rate is lower than requested.
     let rate = calls as f64 / begun.elapsed().as_secs_f64();

@@ -76,7 +76,7 @@ impl Window {
             first: at,
             last: at,
         };
-        self.completions = Some(completion.with(self.completions));
+        self.completions = Some(completion.merge(self.completions));
     }
 }
 

@@ -169,7 +169,7 @@ impl Instruments {
         if let Some((sampler, last)) = &mut self.server {
             match sampler.sample() {
                 Ok(now) => {
-                    interval.server = Some(now.since(last));
+                    interval.server = Some(now.delta_since(last));
                     *last = now;
                 }
                 Err(error) => {
@@ -180,25 +180,25 @@ impl Instruments {
         }
         let (sampler, last) = &mut self.client;
         if let Ok(now) = sampler.sample() {
-            interval.client = now.since(last);
+            interval.client = now.delta_since(last);
             *last = now;
         }
         if let Some((sampler, last)) = &mut self.disk
             && let Ok(now) = sampler.sample()
         {
-            interval.disk = Some(now.since(last));
+            interval.disk = Some(now.delta_since(last));
             *last = now;
         }
         if let Ok(now) = HostCpu::sample() {
-            interval.host = now.since(&self.host);
+            interval.host = now.delta_since(&self.host);
             self.host = now;
         }
         if let (Some(last), Some(now)) = (&mut self.pressure, Pressure::sample()) {
-            interval.pressure = Some(now.since(last));
+            interval.pressure = Some(now.delta_since(last));
             *last = now;
         }
         if let (Some(last), Some(now)) = (&mut self.paging, Paging::sample()) {
-            interval.paging = Some(now.since(last));
+            interval.paging = Some(now.delta_since(last));
             *last = now;
         }
         if let Some((sampler, last)) = &mut self.throttle
@@ -244,7 +244,7 @@ impl SampledRole {
                 self.gaps.gap(*from, *to);
             }
             self.gaps
-                .record_completion(all.count, since(all.first), since(all.last));
+                .record_completions(all.count, since(all.first), since(all.last));
         }
     }
 }
@@ -274,7 +274,7 @@ impl Gaps {
         let since = |at: Instant| at.saturating_duration_since(begun).as_secs_f64();
         let gaps = std::mem::take(&mut window.gaps);
         if let Some(completions) = window.completions.take() {
-            self.all = Some(completions.with(self.all));
+            self.all = Some(completions.merge(self.all));
             let mut own = vec![(f64::NEG_INFINITY, since(completions.first))];
             own.extend(gaps.iter().map(|(from, to)| (since(*from), since(*to))));
             own.push((since(completions.last), f64::INFINITY));

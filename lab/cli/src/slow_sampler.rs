@@ -147,7 +147,7 @@ impl SlowSamplerThread {
         let Some(pid) = self.pid else { return };
         self.details.open_files_max = self.details.open_files_max.max(open_descriptors(pid));
         if let Some(threads) = &mut self.threads {
-            self.details.threads = threads.look();
+            self.details.threads = threads.sample();
         }
         if self.memory_at.is_none_or(|at| at.elapsed() >= MEMORY_EVERY) {
             self.memory_at = Some(Instant::now());

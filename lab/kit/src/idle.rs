@@ -31,7 +31,7 @@ pub fn wait_idle(pid: Option<u32>, timeout: Duration) -> (bool, String) {
         let (Some(before), Some(after)) = (last.take(), now) else {
             return (false, "its process has ended".to_owned());
         };
-        let used = after.since(&before);
+        let used = after.delta_since(&before);
         let is_quiet = used.cpu().as_secs_f64() < CPU_SHARE * EVERY.as_secs_f64()
             && used.write_bytes < WRITTEN_BYTES;
         quiet = if is_quiet { quiet + 1 } else { 0 };

@@ -177,7 +177,7 @@ mod tests {
 
     /// A sample at second `at`: ten documents a second are inserted, a hundred others never expire,
     /// and the target removes documents older than `age` seconds.
-    fn look(at: i64, age: i64) -> ExpirySample {
+    fn sample_at(at: i64, age: i64) -> ExpirySample {
         let gone = (at - age).max(0) * 10;
         ExpirySample {
             begun_ms: at * 1_000,
@@ -191,13 +191,13 @@ mod tests {
     #[test]
     fn lag_is_the_time_past_the_age_of_the_oldest() {
         let mut log = ExpiryLog::new(2, 100, 1);
-        (1..=20).for_each(|at| log.take(look(at, 5)));
+        (1..=20).for_each(|at| log.take(sample_at(at, 5)));
         assert_eq!(log.early, 0);
         assert_eq!(log.samples(), 20);
         assert!((log.lag_seconds(50.0) - 3.005).abs() < 1e-9, "{log:?}");
         assert!((log.lag_seconds(100.0) - 3.005).abs() < 1e-9);
         let mut log = ExpiryLog::new(2, 100, 1);
-        (1..=20).for_each(|at| log.take(look(at, 2)));
+        (1..=20).for_each(|at| log.take(sample_at(at, 2)));
         assert_eq!(log.early, 0);
         assert!(log.lag_seconds(99.0) < 0.006, "{log:?}");
     }
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn documents_removed_before_their_time_show() {
         let mut log = ExpiryLog::new(4, 100, 1);
-        (1..=20).for_each(|at| log.take(look(at, 2)));
+        (1..=20).for_each(|at| log.take(sample_at(at, 2)));
         // Twenty documents are removed too early at each sample. The distance of one second between
         // samples and the calls under way hide some of them.
         assert!((9..=20).contains(&log.early), "{}", log.early);
@@ -215,7 +215,7 @@ mod tests {
     fn a_lasting_document_that_is_gone_shows() {
         let mut log = ExpiryLog::new(2, 100, 1);
         for at in 1..=20 {
-            let seen = look(at, 2);
+            let seen = sample_at(at, 2);
             log.take(ExpirySample {
                 count: seen.count.saturating_sub(30),
                 ..seen

@@ -147,7 +147,7 @@ impl Records for SqlSession {
         let statement = format!(
             "DELETE FROM `{}`{}",
             table.name,
-            statements::having(key, None)
+            statements::write_condition(key, None)
         );
         self.affected(statement, values(key))
     }
@@ -161,7 +161,7 @@ impl Records for SqlSession {
         let statement = format!(
             "SELECT COUNT(*), CAST(COALESCE(SUM(`{column}`), 0) AS SIGNED) FROM `{}`{}",
             table.name,
-            statements::having(equals, None)
+            statements::write_condition(equals, None)
         );
         let found: Option<(i64, i64)> = self
             .conn

@@ -69,7 +69,7 @@ pub(crate) fn create_records(table: &RecordTable, engine: Option<&str>) -> Strin
 }
 
 /// A condition: columns equal to bound values, and optionally a column between two bound values.
-pub(crate) fn having(equals: Equals<'_>, between: Option<&str>) -> String {
+pub(crate) fn write_condition(equals: Equals<'_>, between: Option<&str>) -> String {
     let equal = equals.iter().map(|(name, _)| format!("`{name}` = ?"));
     let between = between.map(|name| format!("`{name}` BETWEEN ? AND ?"));
     let all: Vec<String> = equal.chain(between).collect();
@@ -87,7 +87,7 @@ pub(crate) fn select_records(query: &Query<'_>, columns: &[&str]) -> String {
         "SELECT {} FROM `{}`{}",
         list.collect::<Vec<_>>().join(", "),
         query.table.name,
-        having(query.equals, query.between.map(|(name, ..)| name))
+        write_condition(query.equals, query.between.map(|(name, ..)| name))
     );
     if let Some((column, is_descending)) = query.order {
         let direction = if is_descending { " DESC" } else { "" };
@@ -126,7 +126,7 @@ pub(crate) fn update_records(
     format!(
         "UPDATE `{table}` SET {}{}",
         changes.collect::<Vec<_>>().join(", "),
-        having(key, None)
+        write_condition(key, None)
     )
 }
 

@@ -216,7 +216,7 @@ fn hosted(
     let collation = collation.document().map(|d| d.to_buf());
     let host = StoreHost::new(cx.service.arc()?, collation, hint)
         .bypassing_validation(args.bypass_validation)
-        .allowing(ns, allowed)
+        .with_allowed_indexes(ns, allowed)
         .with_viewer(cx.owner());
     Ok(if args.explain {
         host.leaving_no_trace()
@@ -268,7 +268,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     check_hint(hint.as_ref(), args.pipeline)?;
     let host = hosted(cx, &args, &collation, hint, &options.target)?;
     let (view, at) = cx.read_view()?;
-    let host = host.reading(view);
+    let host = host.with_view(view);
     let allow_disk_use = args
         .allow_disk_use
         .unwrap_or_else(|| cx.service.state.parameters.bool("allowDiskUseByDefault"));
@@ -298,7 +298,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let changes = pipeline.changes().cloned();
     let mut cursor = QueryCursor::new(docs, env, host, allow_disk_use).at(at);
     if pipeline.holds_open() {
-        cursor = cursor.tailing();
+        cursor = cursor.with_tail();
     }
     if writes {
         return write(cx, WritingCursor::new(cursor, ns));

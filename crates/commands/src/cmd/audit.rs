@@ -169,7 +169,7 @@ fn message(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let context = cx.conn.info.name();
     let entry = Entry::info(id::APPLICATION_MESSAGE, component::CONTROL, &context, shown);
     let service = cx.service;
-    service.tell(&entry.attr(|w| {
+    service.write_log(&entry.attr(|w| {
         w.put("msg", service.redact(text));
     }));
     service.audit(cx.operation.connection(), "applicationMessage", 0, |w| {

@@ -86,7 +86,7 @@ pub(crate) fn count_parts(find: &Find) -> QueryParts<'_> {
 /// Counts the documents of a view.
 fn count_view(cx: &Ctx<'_, '_>, find: &Find, ns: Namespace, env: &Env) -> Result<u64> {
     let host = StoreHost::new(cx.service.arc()?, find.collation.clone(), find.hint.clone());
-    let host = host.reading(find.view.clone().unwrap_or_default());
+    let host = host.with_view(find.view.clone().unwrap_or_default());
     let options = collection_options(ns);
     let pipeline = Pipeline::of_query(&mut ParseCx::new(env), count_parts(find), &options)?;
     let all = pipeline.run_to_end(&ExecContext::new(env, &host))?;

@@ -65,7 +65,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     };
     let mut distinct = find.distinct(coll.filter(|_| !by_pipeline), args.key)?;
     if by_pipeline {
-        let host = StoreHost::new(cx.service.arc()?, in_force, None).reading(view);
+        let host = StoreHost::new(cx.service.arc()?, in_force, None).with_view(view);
         let options = query::stages::collection_options(ns);
         let pipeline = Pipeline::of_query(&mut ParseCx::new(&env), find.parts(), &options)?;
         let exec = ExecContext::new(&env, &host);

@@ -82,7 +82,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     };
     let mut single = args.single_batch;
     if args.cursor.tailable {
-        cursor = cursor.tailing();
+        cursor = cursor.with_tail();
         info.tailable = true;
         info.await_data = args.cursor.await_data;
         info.tails = tailed.as_ref().map(|c| match cx.service.store.log() {
@@ -280,7 +280,7 @@ fn open(
     view: &ReadView,
 ) -> Result<(Box<dyn BatchStream>, StoreHost)> {
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
-    let host = StoreHost::new(cx.service.arc()?, collation.clone(), hint).reading(view.clone());
+    let host = StoreHost::new(cx.service.arc()?, collation.clone(), hint).with_view(view.clone());
     let exec = ExecContext {
         env,
         host: &host,

@@ -275,7 +275,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let (env, pipeline, host) = pipeline(cx, &ns, &args)?;
     let (view, _) = cx.read_view()?;
-    let host = host.reading(view);
+    let host = host.with_view(view);
     if let Some(target) = target {
         cx.reported.writes_somewhere();
         let docs = pipeline.open(&ExecContext::new(&env, &host))?;

@@ -207,7 +207,7 @@ fn extra_info(_: &Facts<'_>, w: &mut DocWriter<'_>) {
 }
 
 /// Running operations: reads, writes, others.
-fn running(s: &Facts<'_>) -> (i32, i32, i32) {
+fn count_running(s: &Facts<'_>) -> (i32, i32, i32) {
     let mut found = (0, 0, 0);
     for conn in s.connections.list() {
         let class = conn.op.lock().as_ref().map(|op| op.command.class);
@@ -223,7 +223,7 @@ fn running(s: &Facts<'_>) -> (i32, i32, i32) {
 
 fn global_lock(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let total_us = s.uptime_ms().saturating_mul(1000);
-    let (readers, writers, others) = running(s);
+    let (readers, writers, others) = count_running(s);
     let [reads, writes] = s.state.admission.metrics();
     let queued = s.state.queued_writers.load(Relaxed) + writes.queue_length;
     let waiting = reads.queue_length;

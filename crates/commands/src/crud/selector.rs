@@ -282,8 +282,8 @@ impl Selector<'_> {
             self.collation.map(|c| c.to_buf()),
             self.hint.clone(),
         )
-        .allowing(Some(self.coll.ns()), self.allowed.clone())
-        .reading(self.view().cloned().unwrap_or_default());
+        .with_allowed_indexes(Some(self.coll.ns()), self.allowed.clone())
+        .with_view(self.view().cloned().unwrap_or_default());
         let exec = ExecContext::new(self.env, &host);
         let mut key = None;
         drain(pipeline.open(&exec)?.as_mut(), &exec, |d, _| {

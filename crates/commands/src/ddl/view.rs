@@ -125,7 +125,7 @@ fn check_nested(name: &str, spec: Value<'_>) -> Result<()> {
 
 /// The collections that a definition reads, each once. An invalid definition reads none; the error
 /// is reported when the view is read.
-fn involved(view: &Namespace, definition: Doc<'_>) -> Vec<Namespace> {
+fn list_sources(view: &Namespace, definition: Doc<'_>) -> Vec<Namespace> {
     let on = definition.field("viewOn").as_str();
     let Some(Ok(source)) = on.map(|on| Namespace::new(view.db(), on)) else {
         return Vec::new();
@@ -170,7 +170,7 @@ fn walk(cx: &Ctx<'_, '_>, view: &Namespace, definition: Doc<'_>, depth: usize) -
             format!("View depth limit of {DEPTH_MAX} exceeded on view {view}"),
         ));
     }
-    for ns in involved(view, definition) {
+    for ns in list_sources(view, definition) {
         if ns == *view {
             bail!(
                 code::GRAPH_CONTAINS_CYCLE,

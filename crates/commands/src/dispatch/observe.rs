@@ -285,7 +285,7 @@ impl Report<'_> {
         };
         let redacts = service.config.log.redacts();
         let entry = Entry::info(id::SLOW_QUERY, component, &conn.info.name(), "Slow query");
-        service.tell(&entry.attr(|w| {
+        service.write_log(&entry.attr(|w| {
             w.put("type", "command").put("isFromUserConnection", true);
             for (name, v) in facts.iter() {
                 match (name, v) {

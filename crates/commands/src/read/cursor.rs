@@ -81,7 +81,7 @@ impl QueryCursor {
     }
 
     /// The same cursor, which continues after its end with new documents.
-    pub(crate) fn tailing(self) -> QueryCursor {
+    pub(crate) fn with_tail(self) -> QueryCursor {
         QueryCursor { tail: true, ..self }
     }
 

@@ -80,7 +80,7 @@ impl StoreHost {
     }
 
     /// The same host, reading another state than the latest.
-    pub(crate) fn reading(self, view: ReadView) -> StoreHost {
+    pub(crate) fn with_view(self, view: ReadView) -> StoreHost {
         StoreHost { view, ..self }
     }
 
@@ -93,7 +93,7 @@ impl StoreHost {
     }
 
     /// The same host, restricted to these indexes of a collection.
-    pub(crate) fn allowing(
+    pub(crate) fn with_allowed_indexes(
         self,
         ns: Option<&Namespace>,
         allowed: Option<AllowedIndexes>,

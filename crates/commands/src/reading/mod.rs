@@ -156,10 +156,10 @@ impl ReadService {
         Ok(())
     }
 
-    /// Logs in the user that `status`, the holder's reply to [`ReadService::who`] on the client's
-    /// connection, contains. False when the holder has to execute this connection's reads: no user
-    /// is logged in, the user is of `$external`, or the user's restrictions do not allow this
-    /// address.
+    /// Logs in the user that `status`, the holder's reply to [`ReadService::user_query`] on the
+    /// client's connection, contains. False when the holder has to execute this connection's reads:
+    /// no user is logged in, the user is of `$external`, or the user's restrictions do not allow
+    /// this address.
     pub fn log_in(&self, conn: &mut Connection, status: Doc<'_>) -> bool {
         conn.identity.log_out();
         let info = status.field("authInfo").as_doc();
@@ -190,7 +190,7 @@ impl ReadService {
     }
 
     /// The command with which the holder reports the logged-in user.
-    pub fn who() -> DocBuf {
+    pub fn user_query() -> DocBuf {
         model::doc! { "connectionStatus": 1i32, "$db": "admin" }
     }
 

@@ -27,7 +27,7 @@ fn uuid(w: &mut DocWriter<'_>, uuid: &[u8; 16]) {
 
 impl Service {
     /// Writes an entry of the log.
-    pub fn tell(&self, entry: &Entry) {
+    pub fn write_log(&self, entry: &Entry) {
         self.config.log.write(entry);
     }
 
@@ -55,7 +55,7 @@ impl Service {
         message: &str,
     ) {
         let entry = Entry::info(id::MESSAGE, component, &context(by), message);
-        self.tell(&entry.severity(Severity::of(severity)));
+        self.write_log(&entry.severity(Severity::of(severity)));
     }
 
     /// A text or value of a client as the log may show it; a placeholder when the log redacts
@@ -95,7 +95,7 @@ impl Service {
                 .put("connectionId", info.id)
                 .put("connectionCount", count);
         });
-        self.tell(&entry);
+        self.write_log(&entry);
     }
 
     /// Reports that a user is no longer logged in on a connection, if one was.
@@ -127,7 +127,7 @@ impl Service {
             "listener",
             message,
         );
-        self.tell(&entry.severity(Severity::Warning).attr(|w| {
+        self.write_log(&entry.severity(Severity::Warning).attr(|w| {
             w.put("remote", remote).put("connectionCount", count);
             if left_out > 0 {
                 w.put("leftOut", i64::try_from(left_out).unwrap_or(i64::MAX));
@@ -150,7 +150,7 @@ impl Service {
             message,
         );
         let error = MongoError::new(code::SSL_HANDSHAKE_FAILED, why);
-        self.tell(&entry.attr(|w| {
+        self.write_log(&entry.attr(|w| {
             w.doc("error")
                 .put("code", error.code())
                 .put("codeName", error.code_name().as_str())
@@ -173,7 +173,7 @@ impl Service {
         };
         let message = "Connections were ended of which no line tells, because there were too many";
         let entry = Entry::info(id::LEFT_OUT, component::NETWORK, "housekeeping", message);
-        self.tell(&entry.attr(|w| {
+        self.write_log(&entry.attr(|w| {
             w.put("leftOut", i64::try_from(left_out).unwrap_or(i64::MAX));
         }));
     }
@@ -190,7 +190,7 @@ impl Service {
         let context = info.name();
         let message = "client metadata";
         let entry = Entry::info(id::CLIENT_METADATA, component::NETWORK, &context, message);
-        self.tell(&entry.attr(|w| {
+        self.write_log(&entry.attr(|w| {
             w.put("remote", &info.peer)
                 .put("client", &context)
                 .put("doc", client);
@@ -229,7 +229,7 @@ impl Service {
             w.put("result", result.err().map_or(0, MongoError::code));
             w.doc("extraInfo");
         });
-        self.tell(&entry);
+        self.write_log(&entry);
         if let Some(trouble) = &attempt.trouble {
             self.log_of(ConnectionId(info.id), 'W', component::ACCESS, trouble);
         }
@@ -254,7 +254,7 @@ impl Service {
         } else {
             options.doc().to_buf()
         };
-        self.tell(&entry.attr(|w| {
+        self.write_log(&entry.attr(|w| {
             w.put("namespace", c.ns().to_string().as_str())
                 .put("uuidDisposition", "generated");
             uuid(w, &c.uuid());
@@ -268,7 +268,7 @@ impl Service {
         self.audit_dropped(by, ns);
         if !self.config.log.is_quiet() {
             let entry = Entry::info(id::DROP, component::COMMAND, &context(by), "CMD: drop");
-            self.tell(&entry.attr(|w| {
+            self.write_log(&entry.attr(|w| {
                 w.put("namespace", ns.to_string().as_str());
             }));
         }
@@ -332,7 +332,7 @@ impl Service {
                 );
             }
         });
-        self.tell(&entry);
+        self.write_log(&entry);
     }
 
     /// A collection was renamed.
@@ -350,7 +350,7 @@ impl Service {
                 .put("targetNamespace", to.to_string().as_str())
                 .put("dropTarget", if drops { "yes" } else { "no" });
         });
-        self.tell(&entry);
+        self.write_log(&entry);
     }
 
     /// Options of a collection were changed.
@@ -365,7 +365,7 @@ impl Service {
             &context(by),
             "CMD: collMod",
         );
-        self.tell(&entry.attr(|w| {
+        self.write_log(&entry.attr(|w| {
             w.put("namespace", ns).put("cmdObj", &change);
         }));
     }
@@ -389,7 +389,7 @@ impl Service {
                     list.push(*name);
                 }
             });
-        self.tell(&entry);
+        self.write_log(&entry);
     }
 
     /// The build of an index begins.
@@ -402,7 +402,7 @@ impl Service {
             false => spec.to_buf(),
         };
         let entry = Entry::info(id::INDEX_STARTS, component::INDEX, &context(by), message);
-        self.tell(&entry.attr(|w| {
+        self.write_log(&entry.attr(|w| {
             w.put("namespace", ns.to_string().as_str())
                 .put("properties", &spec);
         }));
@@ -438,7 +438,7 @@ impl Service {
             total,
         } = *progress;
         let entry = Entry::info(id::INDEX_GOES_ON, component::INDEX, &context(by), message);
-        self.tell(&entry.attr(|w| {
+        self.write_log(&entry.attr(|w| {
             w.put("namespace", ns.to_string().as_str())
                 .put("index", spec.field("name"))
                 .put("done", i64::try_from(done).unwrap_or(i64::MAX))
@@ -471,7 +471,7 @@ impl Service {
             Err(_) => (id::INDEX_FAILED, "Index build: failed", Severity::Error),
         };
         let entry = Entry::info(id, component::INDEX, &context(by), message).severity(severity);
-        self.tell(&entry.attr(|w| {
+        self.write_log(&entry.attr(|w| {
             w.put("namespace", ns.to_string().as_str())
                 .put("index", spec.field("name"))
                 .put("durationMillis", time_ms);
@@ -497,7 +497,7 @@ impl Service {
     /// As [`Service::rotate_log`].
     pub(crate) fn rotate_server_log(&self, by: ConnectionId) -> Result<()> {
         let message = "Log rotation initiated";
-        self.tell(&Entry::info(
+        self.write_log(&Entry::info(
             id::ROTATES,
             component::CONTROL,
             &context(by),
@@ -543,7 +543,7 @@ impl Service {
             &context(by),
             message,
         );
-        self.tell(&entry.severity(Severity::Warning).attr(|w| {
+        self.write_log(&entry.severity(Severity::Warning).attr(|w| {
             w.put("reason", why);
         }));
         MongoError::new(

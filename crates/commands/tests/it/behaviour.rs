@@ -62,7 +62,7 @@ pub(crate) fn logging_store() -> Arc<store::Store> {
 /// The same with a log of this size in bytes.
 pub(crate) fn logging_store_of(bytes_max: u64) -> Arc<store::Store> {
     let hooks = commands::StoreHooks::new(Arc::new(SystemClock::default()));
-    open(hooks.logging(bytes_max))
+    open(hooks.with_log(bytes_max))
 }
 
 /// A store in memory that logs changes for search indexes, as on a standalone server.
@@ -103,7 +103,7 @@ fn service(profile: Profile) -> Arc<Dispatcher> {
         ..Config::default()
     };
     let hooks = commands::StoreHooks::new(Arc::new(SystemClock::default()));
-    serve_whole(config, open(hooks.following(profile)))
+    serve_whole(config, open(hooks.with_profile(profile)))
 }
 
 /// Sends one command and returns its reply.
@@ -153,7 +153,7 @@ pub(crate) fn run_case_of_set(case: &Json, profile: Profile) -> Verdict {
         ..Config::default()
     };
     let hooks = commands::StoreHooks::new(Arc::new(SystemClock::default()));
-    let store = open(hooks.following(profile).logging(1 << 30));
+    let store = open(hooks.with_profile(profile).with_log(1 << 30));
     let service = serve_whole(config, store);
     let mut conn = service.connect("127.0.0.1:50000");
     let transaction = transaction_of(case);

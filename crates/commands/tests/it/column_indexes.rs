@@ -31,10 +31,10 @@ impl Server {
     }
 
     pub(crate) fn of(column_segments: Sizes) -> Server {
-        Server::over(column_segments, logging_store())
+        Server::start_on(column_segments, logging_store())
     }
 
-    fn over(column_segments: Sizes, store: Arc<Store>) -> Server {
+    fn start_on(column_segments: Sizes, store: Arc<Store>) -> Server {
         let config = Config {
             column_segments,
             ..Config::default()
@@ -370,7 +370,7 @@ fn a_full_validate_reports_an_index_value_that_differs_from_its_document() {
         docs_max: 50,
         docs_min: 10,
     };
-    let mut server = Server::over(sizes, Arc::new(store));
+    let mut server = Server::start_on(sizes, Arc::new(store));
     let docs: Vec<Json> = (0..50)
         .map(|i| json!({ "_id": i, "a": i * 7, "s": { "t": "x" } }))
         .collect();

@@ -19,15 +19,15 @@ struct HeldServer {
 
 impl HeldServer {
     fn new(setup: &[DocBuf]) -> HeldServer {
-        HeldServer::over(Config::default(), setup)
+        HeldServer::start_with(Config::default(), setup)
     }
 
-    fn over(config: Config, setup: &[DocBuf]) -> HeldServer {
+    fn start_with(config: Config, setup: &[DocBuf]) -> HeldServer {
         let engine = Arc::new(ObservedEngine::new(
             Arc::new(MemoryEngine::new()),
             HeldJournal::default(),
         ));
-        let mut held = HeldServer::on(engine, config);
+        let mut held = HeldServer::start_on(engine, config);
         for command in setup {
             held.run(command);
         }
@@ -35,9 +35,9 @@ impl HeldServer {
         held
     }
 
-    fn on(engine: Arc<ObservedEngine<HeldJournal>>, config: Config) -> HeldServer {
+    fn start_on(engine: Arc<ObservedEngine<HeldJournal>>, config: Config) -> HeldServer {
         let language =
-            Arc::new(commands::StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30));
+            Arc::new(commands::StoreHooks::new(Arc::new(SystemClock::default())).with_log(1 << 30));
         let store = Arc::new(Store::open(engine.clone(), language).expect("a store"));
         let service = serve(config, store);
         let conn = service.connect("127.0.0.1:1");
@@ -50,7 +50,7 @@ impl HeldServer {
 
     /// Ends the process; another one opens the data that the operating system still has.
     fn restart(self) -> HeldServer {
-        HeldServer::on(self.engine, Config::default())
+        HeldServer::start_on(self.engine, Config::default())
     }
 
     fn run(&mut self, command: &DocBuf) -> (Outcome, DocBuf) {
@@ -130,7 +130,7 @@ fn an_update_without_a_change_waits_for_the_write_that_it_found() {
     let reply = s.waits(pos, &set());
     assert_eq!((n(&reply, "n"), n(&reply, "nModified")), (1, 0));
     // `j: true` also applies on a server whose replies do not wait by default.
-    let mut alone = HeldServer::over(
+    let mut alone = HeldServer::start_with(
         Config {
             replica_set: None,
             ..Config::default()
@@ -399,7 +399,7 @@ fn a_standalone_server_acknowledges_a_majority_by_its_journal() {
         replica_set: None,
         ..Config::default()
     };
-    let mut s = HeldServer::over(standalone, &[insert(1)]);
+    let mut s = HeldServer::start_with(standalone, &[insert(1)]);
     let asked = |id, concern| with_field(insert(id), "writeConcern", concern);
     s.at_once(&insert(2));
     s.at_once(&asked(3, doc! { "w": 1i32 }));

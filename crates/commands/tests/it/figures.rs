@@ -169,7 +169,7 @@ fn add(prefix: &str, d: Doc<'_>, all: &mut Figures) {
 }
 
 /// Reads all figures.
-fn look(s: &mut LoggingServer, all: &mut Figures) {
+fn read_figures(s: &mut LoggingServer, all: &mut Figures) {
     for (db, name, command) in [
         ("admin", "serverStatus", r#"{"serverStatus": 1}"#),
         ("admin", "top", r#"{"top": 1}"#),
@@ -242,7 +242,7 @@ fn transactions(s: &mut LoggingServer, all: &mut Figures) {
     let write = r#"{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"y": 1}}}]}"#;
     let mut other = WaitingClient::begin(s, write);
     std::thread::sleep(Duration::from_millis(1010));
-    look(s, all);
+    read_figures(s, all);
     let end = |name: &str, n: i32| format!(r#"{{"{name}": 1, {}}}"#, begin(n));
     assert_eq!(code(&s.run("admin", &end("commitTransaction", 1))), 0);
     assert!(!other.step(s, true));
@@ -259,7 +259,7 @@ fn cursors(s: &mut LoggingServer, all: &mut Figures) {
     let more =
         format!(r#"{{"getMore": {{"$numberLong": "{id}"}}, "collection": "d", "maxTimeMS": 5}}"#);
     let mut tail = WaitingClient::begin(s, &more);
-    look(s, all);
+    read_figures(s, all);
     std::thread::sleep(Duration::from_millis(10));
     assert!(!tail.step(s, true));
     let opened = s.ok(r#"{"find": "c", "batchSize": 1}"#);
@@ -267,7 +267,7 @@ fn cursors(s: &mut LoggingServer, all: &mut Figures) {
     s.ok(&format!(
         r#"{{"getMore": {{"$numberLong": "{id}"}}, "collection": "c", "batchSize": 1}}"#
     ));
-    look(s, all);
+    read_figures(s, all);
     let timeout = r#"{"setParameter": 1, "cursorTimeoutMillis": 1}"#;
     assert_eq!(code(&s.run("admin", timeout)), 0);
     std::thread::sleep(Duration::from_millis(5));
@@ -324,13 +324,13 @@ fn tickets(s: &mut LoggingServer, all: &mut Figures, parameter: &str, busy: &str
     wait_for(s, &format!("{gate}.out"));
     let two = run(other);
     wait_for(s, &format!("{gate}.normalPriority.queueLength"));
-    look(s, all);
+    read_figures(s, all);
     let refused = two.join().expect("an answer");
     assert_eq!(code(&refused), 462, "{refused:?}");
     set(s, "admissionQueueTimeMaxMS", 60_000);
     one.join().expect("an answer");
     set(s, parameter, 128);
-    look(s, all);
+    read_figures(s, all);
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn every_figure_moves_or_has_a_reason() {
     let mut s = server();
     let mut all = Figures::new();
     s.ok(r#"{"profile": 2}"#);
-    look(&mut s, &mut all);
+    read_figures(&mut s, &mut all);
     for (command, _) in MOVES {
         s.run("db", command);
     }
@@ -358,7 +358,7 @@ fn every_figure_moves_or_has_a_reason() {
     transactions(&mut s, &mut all);
     cursors(&mut s, &mut all);
     expiry(&mut s);
-    look(&mut s, &mut all);
+    read_figures(&mut s, &mut all);
     let computes = "for (let i = 0; i < 1e9; i++) {} return false";
     let read =
         format!(r#"{{"find": "c", "filter": {{"$where": "{computes}"}}, "maxTimeMS": 2500}}"#);

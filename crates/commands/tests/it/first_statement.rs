@@ -30,7 +30,7 @@ fn end(name: &'static str, session: u8) -> DocBuf {
     of_session(command, session, 1)
 }
 
-fn holding(s: &Server, session: u8) -> Client {
+fn start_holder(s: &Server, session: u8) -> Client {
     let mut holder = s.client(session);
     assert_eq!(code(&holder.begin().set(0, 100)), 0);
     holder
@@ -39,8 +39,8 @@ fn holding(s: &Server, session: u8) -> Client {
 #[test]
 fn a_waiting_first_statement_runs_once_on_the_committed_state() {
     for commits in [true, false] {
-        let s = Server::with(2);
-        let mut holder = holding(&s, 1);
+        let s = Server::with_documents(2);
+        let mut holder = start_holder(&s, 1);
         let (mut client, inc) = (WaitingClient::new(&s), first(INC, 2));
         assert_eq!(client.run(&s, &inc, false), None);
         assert!(!client.bell.take());
@@ -82,8 +82,8 @@ fn a_waiting_first_statement_runs_once_on_the_committed_state() {
 
 #[test]
 fn it_is_a_conflict_when_the_time_is_over_and_where_it_must_not_run_again() {
-    let s = Server::with(2);
-    let mut holder = holding(&s, 1);
+    let s = Server::with_documents(2);
+    let mut holder = start_holder(&s, 1);
     let (mut client, inc) = (WaitingClient::new(&s), first(INC, 2));
     assert_eq!(client.run(&s, &inc, false), None);
     s.advance_ms(49);
@@ -107,15 +107,15 @@ fn it_is_a_conflict_when_the_time_is_over_and_where_it_must_not_run_again() {
     let concern = doc! { "level": "snapshot", "atClusterTime": cursor.field("atClusterTime") };
     let mut at = first(INC, 4);
     at.put("readConcern", &concern);
-    let mut holder = holding(&s, 5);
+    let mut holder = start_holder(&s, 5);
     assert_eq!(code(&client.run(&s, &at, false).expect("a reply")), 112);
     assert_eq!(code(&holder.abort()), 0);
 }
 
 #[test]
 fn waiters_are_woken_one_after_the_other() {
-    let s = Server::with(2);
-    let mut holder = holding(&s, 1);
+    let s = Server::with_documents(2);
+    let mut holder = start_holder(&s, 1);
     let misses = r#"{"update": "c", "updates": [
         {"q": {"a": 0}, "u": {"$inc": {"a": 1}}}]}"#;
     let mut waiting: Vec<(WaitingClient, DocBuf, u8)> = [INC, misses, INC, INC]
@@ -154,7 +154,7 @@ fn waiters_are_woken_one_after_the_other() {
 
 #[test]
 fn a_hot_document_has_no_conflicts_while_there_is_time() {
-    let s = Server::with(1);
+    let s = Server::with_documents(1);
     let (clients, times) = (6u8, 40i64);
     std::thread::scope(|scope| {
         for session in 1..=clients {
@@ -182,8 +182,8 @@ fn a_hot_document_has_no_conflicts_while_there_is_time() {
 
 #[test]
 fn an_abort_ends_the_wait_for_good() {
-    let s = Server::with(2);
-    let mut holder = holding(&s, 1);
+    let s = Server::with_documents(2);
+    let mut holder = start_holder(&s, 1);
     let (mut client, inc) = (WaitingClient::new(&s), first(INC, 2));
     assert_eq!(client.run(&s, &inc, false), None);
     // From another connection, as a driver does when it has given up the first one.

@@ -15,10 +15,10 @@ struct Server {
 
 impl Server {
     fn new() -> Server {
-        Server::over(store())
+        Server::start_on(store())
     }
 
-    fn over(store: Arc<store::Store>) -> Server {
+    fn start_on(store: Arc<store::Store>) -> Server {
         let service = serve(Config::default(), store);
         let conn = service.connect("127.0.0.1:50000");
         Server { service, conn }
@@ -411,7 +411,7 @@ fn indexes_of_the_layout_before_are_read_past_until_they_are_made_again() {
     let open = || {
         let clock = Arc::new(commands::SystemClock::default());
         let hooks = Arc::new(commands::StoreHooks::new(clock));
-        Server::over(Arc::new(store::Store::open(engine.clone(), hooks).unwrap()))
+        Server::start_on(Arc::new(store::Store::open(engine.clone(), hooks).unwrap()))
     };
     let keys = [
         ("c", json!({ "g": "2dsphere" })),

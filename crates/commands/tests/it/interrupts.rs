@@ -195,7 +195,7 @@ pub(crate) fn start(
     );
 }
 
-pub(crate) fn soon(
+pub(crate) fn check_prompt(
     running: std::thread::JoinHandle<(DocBuf, Instant)>,
     signal: Instant,
     what: &str,
@@ -227,7 +227,7 @@ fn kill_op_ends_what_runs() {
             killed.doc().field("info").as_str(),
             Some("attempting to kill op")
         );
-        let reply = soon(running, signal, &command);
+        let reply = check_prompt(running, signal, &command);
         assert_eq!(code(&reply), 11_601, "{command}: {reply:?}");
     }
     assert!(run(&s, r#"{"ping": 1}"#).doc().field("ok").truthy());
@@ -252,7 +252,7 @@ fn sessions_take_their_operations_with_them() {
         );
         let signal = Instant::now();
         assert_eq!(code(&send(&s, &mut c, "admin", kill.doc())), 0);
-        assert_eq!(code(&soon(running, signal, "session")), 11_601);
+        assert_eq!(code(&check_prompt(running, signal, "session")), 11_601);
     }
 }
 
@@ -302,7 +302,7 @@ fn cursors_are_killed_in_use_and_inherit_their_time() {
         Some(id),
         "{killed:?}"
     );
-    assert_eq!(code(&soon(running, signal, "killCursors")), 237);
+    assert_eq!(code(&check_prompt(running, signal, "killCursors")), 237);
     assert_eq!(code(&send(&s, &mut c, "db", more(id).doc())), 43);
 
     // The time limit is that of the find; time between the commands does not count.
@@ -326,7 +326,7 @@ fn cursors_are_killed_in_use_and_inherit_their_time() {
     let (running, _) = start(&s, more(id), None);
     let signal = Instant::now();
     assert_eq!(code(&send(&s, &mut c, "db", doc! { "drop": "c" }.doc())), 0);
-    assert_eq!(code(&soon(running, signal, "drop")), 175);
+    assert_eq!(code(&check_prompt(running, signal, "drop")), 175);
 }
 
 struct Gone(AtomicBool);
@@ -363,7 +363,11 @@ fn reads_end_with_their_client_and_writes_do_not() {
             );
             running.join().expect("no panic");
         } else {
-            assert_eq!(code(&soon(running, signal, &command)), 279, "{command}");
+            assert_eq!(
+                code(&check_prompt(running, signal, &command)),
+                279,
+                "{command}"
+            );
         }
     }
 }
@@ -390,7 +394,10 @@ fn index_builds_stop_and_leave_nothing() {
         "admin",
         doc! { "killOp": 1i32, "op": opid }.doc(),
     );
-    assert_eq!(code(&soon(running, signal, "createIndexes")), 11_601);
+    assert_eq!(
+        code(&check_prompt(running, signal, "createIndexes")),
+        11_601
+    );
     let left = run(&s, r#"{"listIndexes": "c"}"#);
     let names = left
         .doc()

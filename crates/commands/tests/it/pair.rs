@@ -95,17 +95,17 @@ fn the_follower_may_write_to_a_standby() {
 #[test]
 fn a_restart_leaves_a_standby_one() {
     let store = logging_store();
-    let mut c = Client::over(Arc::clone(&store));
+    let mut c = Client::connect_to(Arc::clone(&store));
     assert_eq!(c.code(STANDBY), 0);
     drop(c);
-    let mut c = Client::over(Arc::clone(&store));
+    let mut c = Client::connect_to(Arc::clone(&store));
     assert_eq!(c.code(WRITES[0]), 10_107);
     assert_eq!(
         c.code("{'quarryPair': 1, 'role': 'alone', '$db': 'admin'}"),
         0
     );
     drop(c);
-    assert_eq!(Client::over(store).code(WRITES[0]), 0);
+    assert_eq!(Client::connect_to(store).code(WRITES[0]), 0);
 }
 
 #[test]

@@ -15,7 +15,7 @@ struct ProfiledServer {
 
 impl ProfiledServer {
     fn new(profile: Profile) -> ProfiledServer {
-        let hooks = StoreHooks::new(Arc::new(SystemClock::default())).following(profile);
+        let hooks = StoreHooks::new(Arc::new(SystemClock::default())).with_profile(profile);
         let engine = Arc::new(storage::MemoryEngine::new());
         let store = store::Store::open(engine, Arc::new(hooks)).expect("an empty store");
         let config = Config {

@@ -11,14 +11,14 @@ struct Db {
 }
 
 impl Db {
-    fn over(store: Arc<store::Store>) -> Db {
+    fn connect_to(store: Arc<store::Store>) -> Db {
         let service = serve(Config::default(), store);
         let conn = service.connect("127.0.0.1:50000");
         Db { service, conn }
     }
 
     fn new() -> Db {
-        let mut db = Db::over(store());
+        let mut db = Db::connect_to(store());
         db.run(
             "test",
             "{'insert': 'c', 'documents': [{'a': 1, 'b': 1}, {'a': 2, 'b': 2}]}",
@@ -241,11 +241,11 @@ fn they_survive_a_restart() {
         cursor.field("firstBatch").to_owned_value()
     };
     let before = batch(&mut db);
-    let mut db = Db::over(Arc::clone(&db.service.service().store));
+    let mut db = Db::connect_to(Arc::clone(&db.service.service().store));
     assert_eq!(batch(&mut db), before);
     assert_eq!(db.index("{'a': 1, 'b': 1}").as_deref(), Some("b"));
     db.run("admin", &set("{'reject': true}"));
-    let mut db = Db::over(Arc::clone(&db.service.service().store));
+    let mut db = Db::connect_to(Arc::clone(&db.service.service().store));
     assert_eq!(
         db.code("test", "{'find': 'c', 'filter': {'a': 1, 'b': 1}}"),
         411
@@ -254,7 +254,7 @@ fn they_survive_a_restart() {
         "admin",
         &format!("{{'removeQuerySettings': {SHAPE}, '$db': 'admin'}}"),
     );
-    let mut db = Db::over(Arc::clone(&db.service.service().store));
+    let mut db = Db::connect_to(Arc::clone(&db.service.service().store));
     assert_eq!(
         db.code("test", "{'find': 'c', 'filter': {'a': 1, 'b': 1}}"),
         0

@@ -204,7 +204,7 @@ fn pair(auth: bool) -> Pair {
         auth,
         ..Config::default()
     };
-    let store = Store::open(written, Arc::new(hooks().logging(1 << 20))).expect("a store");
+    let store = Store::open(written, Arc::new(hooks().with_log(1 << 20))).expect("a store");
     let holder = serve(config(), Arc::new(store));
     let read = Arc::new(ReaderEngine {
         newest: RwLock::new(inner.snapshot().expect("a state")),

@@ -46,7 +46,7 @@ struct CountingServer {
 }
 
 impl CountingServer {
-    fn over(engine: MemoryEngine) -> CountingServer {
+    fn start_on(engine: MemoryEngine) -> CountingServer {
         let engine = Arc::new(ObservedEngine::new(
             Arc::new(engine),
             RequestCounter::default(),
@@ -91,7 +91,7 @@ impl CountingServer {
 
 #[test]
 fn a_hundred_documents_by_an_index_are_two_requests() {
-    let remote = CountingServer::over(MemoryEngine::remote(128));
+    let remote = CountingServer::start_on(MemoryEngine::remote(128));
     let by_index = doc! { "find": "c", "filter": { "a": 3i32 }, "batchSize": 101i32 };
     assert_eq!(remote.reads_of(&by_index), (100, 2));
     let filtered = doc! { "find": "c", "filter": { "a": 3i32, "b": 49i32 }, "limit": 2i32,
@@ -111,8 +111,8 @@ fn a_hundred_documents_by_an_index_are_two_requests() {
 
 #[test]
 fn a_find_of_one_document_reads_one_document() {
-    let near = CountingServer::over(MemoryEngine::new());
-    let remote = CountingServer::over(MemoryEngine::remote(128));
+    let near = CountingServer::start_on(MemoryEngine::new());
+    let remote = CountingServer::start_on(MemoryEngine::remote(128));
     let one = doc! { "find": "c", "filter": { "a": 3i32 }, "limit": 1i32 };
     for counted in [&near, &remote] {
         let explain = doc! { "explain": { "find": "c", "filter": { "a": 3i32 }, "limit": 1i32 } };
@@ -125,7 +125,7 @@ fn a_find_of_one_document_reads_one_document() {
 
 #[test]
 fn a_reader_without_an_order_reads_each_document_once() {
-    let near = CountingServer::over(MemoryEngine::new());
+    let near = CountingServer::start_on(MemoryEngine::new());
     // The ids descend, so that the order of insertion is not that of the keys.
     near.run(&DocBuf::build(|w| {
         w.put("insert", "descending");

@@ -151,7 +151,7 @@ fn json(text: &str) -> DocBuf {
 }
 
 fn start(engine: &Arc<storage::MemoryEngine>) -> (Arc<Dispatcher>, Connection) {
-    let hooks = StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30);
+    let hooks = StoreHooks::new(Arc::new(SystemClock::default())).with_log(1 << 30);
     let engine: Arc<dyn storage::Engine> = engine.clone();
     let store = store::Store::open(engine, Arc::new(hooks)).expect("a store");
     let server = serve(Config::default(), Arc::new(store));

@@ -32,13 +32,13 @@ struct Server {
 
 impl Server {
     fn new() -> Server {
-        Server::over(Arc::new(MemoryEngine::new()))
+        Server::start_on(Arc::new(MemoryEngine::new()))
     }
-    fn over(engine: Arc<MemoryEngine>) -> Server {
+    fn start_on(engine: Arc<MemoryEngine>) -> Server {
         let clock = Arc::new(ManualClock::default());
         let store = Store::open(
             engine.clone(),
-            Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30)),
+            Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).with_log(1 << 30)),
         )
         .unwrap();
         let service = Arc::new(registry::dispatcher(
@@ -54,7 +54,7 @@ impl Server {
     }
     /// The process ends: its memory is lost, the engine's content stays.
     fn restart(self) -> Server {
-        Server::over(self.engine)
+        Server::start_on(self.engine)
     }
     fn run(&mut self, command: DocBuf) -> DocBuf {
         let db = if command.doc().contains("bulkWrite") {

@@ -214,7 +214,7 @@ impl Search {
             Arc::new(MemoryEngine::new()),
             Recorder::default(),
         ));
-        let hooks = StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30);
+        let hooks = StoreHooks::new(Arc::new(SystemClock::default())).with_log(1 << 30);
         let store = store::Store::open(engine.clone(), Arc::new(hooks)).expect("an empty store");
         let (server, root) = start_with_root_on(Arc::new(store));
         Search {

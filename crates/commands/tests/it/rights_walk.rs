@@ -371,8 +371,8 @@ impl<'r> Mutator<'r> {
         match self.random.below(if top { 9 } else { 8 }) {
             0..=2 => replace_value(d, at, Some(v.get())),
             3 => replace_value(d, at, None),
-            4 => twice(d, at, v.get(), true),
-            5 => twice(d, at, v.get(), false),
+            4 => duplicate_field(d, at, v.get(), true),
+            5 => duplicate_field(d, at, v.get(), false),
             6 => {
                 let name = FIELDS[self.random.below(FIELDS.len())];
                 with_field(d, name, v.get(), at.max(usize::from(top)))
@@ -404,7 +404,7 @@ fn replace_value(d: Doc<'_>, at: usize, by: Option<Value<'_>>) -> DocBuf {
 }
 
 /// A document with a duplicate field.
-fn twice(d: Doc<'_>, at: usize, v: Value<'_>, before: bool) -> DocBuf {
+fn duplicate_field(d: Doc<'_>, at: usize, v: Value<'_>, before: bool) -> DocBuf {
     DocBuf::build(|w| {
         for (i, (name, old)) in d.iter().enumerate() {
             if i == at && before {

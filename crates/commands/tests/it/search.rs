@@ -20,18 +20,18 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn new() -> Server {
-        Server::over(logging_store(), None)
+        Server::start_on(logging_store(), None)
     }
 
-    fn over(store: Arc<store::Store>, search_folder: Option<PathBuf>) -> Server {
+    fn start_on(store: Arc<store::Store>, search_folder: Option<PathBuf>) -> Server {
         let config = Config {
             search_folder,
             ..Config::default()
         };
-        Server::with(config, store)
+        Server::start_with(config, store)
     }
 
-    pub(crate) fn with(config: Config, store: Arc<store::Store>) -> Server {
+    pub(crate) fn start_with(config: Config, store: Arc<store::Store>) -> Server {
         let dispatcher = serve(config, store);
         let mut server = Server {
             conn: dispatcher.connect("127.0.0.1:1"),
@@ -271,7 +271,7 @@ fn changes_of_a_transaction_are_found_after_its_commit() {
 fn an_index_in_a_folder_goes_on_where_it_was() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = logging_store();
-    let mut s = Server::over(store.clone(), Some(folder.path().to_owned()));
+    let mut s = Server::start_on(store.clone(), Some(folder.path().to_owned()));
     s.insert(&[
         doc! { "_id": 1i32, "t": "one" },
         doc! { "_id": 2i32, "t": "one two" },
@@ -288,7 +288,7 @@ fn an_index_in_a_folder_goes_on_where_it_was() {
     s.insert(&[doc! { "_id": 3i32, "t": "one" }]);
     drop(s);
     std::fs::create_dir(folder.path().join("left-over")).expect("a folder");
-    let mut s = Server::over(store, Some(folder.path().to_owned()));
+    let mut s = Server::start_on(store, Some(folder.path().to_owned()));
     s.wait_ready("default");
     assert_eq!(s.search_word("one"), [3, 2]);
     s.ok(&doc! { "dropSearchIndex": "c", "name": "default" });
@@ -313,7 +313,7 @@ fn log_consumers(s: &mut Server) -> DocBuf {
 fn the_log_is_held_for_an_index_that_is_behind() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = logging_store_of(100_000);
-    let mut s = Server::over(store.clone(), Some(folder.path().to_owned()));
+    let mut s = Server::start_on(store.clone(), Some(folder.path().to_owned()));
     s.insert(&[doc! { "_id": 0i32, "t": "first" }]);
     s.create(dynamic());
     s.wait_ready("default");
@@ -349,7 +349,7 @@ fn the_log_is_held_for_an_index_that_is_behind() {
     );
     drop(s);
     // The feeder continues at its position; then the log may be truncated.
-    let mut s = Server::over(store.clone(), Some(folder.path().to_owned()));
+    let mut s = Server::start_on(store.clone(), Some(folder.path().to_owned()));
     s.wait_ready("default");
     assert!(s.search_word("first").is_empty());
     assert_eq!(s.count("later"), 150);
@@ -364,7 +364,7 @@ fn the_log_is_held_for_an_index_that_is_behind() {
     let now = log_consumers(&mut s);
     assert_eq!(now.doc().field("stale").as_i64_exact(), Some(1));
     drop(s);
-    let mut s = Server::over(store.clone(), Some(folder.path().to_owned()));
+    let mut s = Server::start_on(store.clone(), Some(folder.path().to_owned()));
     s.wait_ready("default");
     assert_eq!(s.count("later"), 400);
     assert_eq!(store.log().expect("a log").consumer_names().len(), 1);

@@ -14,7 +14,7 @@ fn standalone(store: Arc<Store>, folder: Option<&Path>) -> Server {
         search_folder: folder.map(Path::to_owned),
         ..Config::default()
     };
-    Server::with(config, store)
+    Server::start_with(config, store)
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Searches are operations like any other: currentOp shows them, killOp and time limits end them,
 //! and they are explained and counted.
 
-use crate::interrupts::{code, soon, start};
+use crate::interrupts::{check_prompt, code, start};
 use crate::search::{Server, aggregate};
 use model::{Doc, DocBuf, Value, doc};
 use std::time::Instant;
@@ -63,7 +63,7 @@ fn a_search_is_ended_seen_and_counted() {
     let signal = Instant::now();
     let killed = doc! { "killOp": 1i32, "op": opid, "$db": "admin" };
     s.ok(&killed);
-    let reply = soon(running, signal, "a search");
+    let reply = check_prompt(running, signal, "a search");
     assert_eq!(code(&reply), 11_601, "{reply:?}");
     let near = doc! { "$vectorSearch": { "index": "vectors", "path": "v",
     "queryVector": [3.0, 1.0], "exact": true, "limit": 1i32 } };

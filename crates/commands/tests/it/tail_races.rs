@@ -35,7 +35,7 @@ impl JobInjector {
         self.job.lock().unwrap().take()
     }
 
-    fn moment(&self) {
+    fn count_moment(&self) {
         let step = |n: usize| n.checked_sub(1);
         let before = self
             .left
@@ -51,12 +51,12 @@ impl JobInjector {
 
 impl Observer for JobInjector {
     fn before_call(&self, _: &Call<'_>, _: &Caps) -> storage::Result<()> {
-        self.moment();
+        self.count_moment();
         Ok(())
     }
 
     fn after_call(&self, _: &Call<'_>, _: Result<CommitPos, &StorageError>) -> storage::Result<()> {
-        self.moment();
+        self.count_moment();
         Ok(())
     }
 }
@@ -73,7 +73,7 @@ impl Server {
             Arc::new(MemoryEngine::new()),
             JobInjector::default(),
         ));
-        let hooks = StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30);
+        let hooks = StoreHooks::new(Arc::new(SystemClock::default())).with_log(1 << 30);
         let store = store::Store::open(engine.clone(), Arc::new(hooks)).unwrap();
         let service = serve(Config::default(), Arc::new(store));
         let mut c = Client::new(&service);

@@ -36,9 +36,9 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn over(engine: Arc<dyn Engine>) -> Server {
+    pub(crate) fn start_on(engine: Arc<dyn Engine>) -> Server {
         let clock = Arc::new(MockClock::default());
-        let hooks = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30));
+        let hooks = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).with_log(1 << 30));
         let store = Arc::new(Store::open(engine.clone(), hooks).unwrap());
         let service = Service::new(Config::default(), clock.clone(), store).into_shared();
         Server {
@@ -49,11 +49,11 @@ impl Server {
     }
 
     fn new() -> Server {
-        Server::over(Arc::new(MemoryEngine::new()))
+        Server::start_on(Arc::new(MemoryEngine::new()))
     }
 
     /// A server with the collection `c`: `{_id: n, a: n}` below `n`.
-    pub(crate) fn with(n: i32) -> Server {
+    pub(crate) fn with_documents(n: i32) -> Server {
         let s = Server::new();
         s.fill("c", n);
         s
@@ -80,7 +80,7 @@ impl Server {
 
     /// The process ends: its memory is lost, the engine's content stays.
     fn restart(self) -> Server {
-        Server::over(self.engine)
+        Server::start_on(self.engine)
     }
 
     pub(crate) fn client(&self, session: u8) -> Client {
@@ -196,7 +196,7 @@ pub(crate) const FIND: &str = r#"{"find": "c", "sort": {"_id": 1}}"#;
 
 #[test]
 fn statements_see_their_own_writes_and_others_see_them_after_the_commit() {
-    let s = Server::with(3);
+    let s = Server::with_documents(3);
     let (mut t, mut other) = (s.client(1), s.client(2));
     assert_eq!(
         code(&other.run(r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]}"#)),
@@ -235,7 +235,7 @@ fn statements_see_their_own_writes_and_others_see_them_after_the_commit() {
 
 #[test]
 fn a_transaction_reads_the_state_of_its_beginning() {
-    let s = Server::with(3);
+    let s = Server::with_documents(3);
     let (mut t, mut other) = (s.client(1), s.client(2));
     t.begin().ok(FIND);
     other.run(r#"{"insert": "c", "documents": [{"_id": 9, "a": 9}]}"#);
@@ -247,7 +247,7 @@ fn a_transaction_reads_the_state_of_its_beginning() {
 
 #[test]
 fn an_aborted_transaction_leaves_nothing() {
-    let s = Server::with(2);
+    let s = Server::with_documents(2);
     let mut t = s.client(1);
     t.begin()
         .ok(r#"{"insert": "c", "documents": [{"_id": 7, "a": 7}]}"#);
@@ -263,7 +263,7 @@ fn an_aborted_transaction_leaves_nothing() {
 
 #[test]
 fn the_first_updater_wins() {
-    let s = Server::with(3);
+    let s = Server::with_documents(3);
     let (mut a, mut b) = (s.client(1), s.client(2));
     a.begin().ok(FIND);
     b.begin().ok(FIND);
@@ -295,7 +295,7 @@ fn the_first_updater_wins() {
 
 #[test]
 fn keys_are_unique_across_transactions() {
-    let s = Server::with(1);
+    let s = Server::with_documents(1);
     let (mut a, mut b) = (s.client(1), s.client(2));
     a.run(r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a", "unique": true}]}"#);
     for insert in [
@@ -333,7 +333,7 @@ fn keys_are_unique_across_transactions() {
 
 #[test]
 fn an_update_of_many_meets_each_document_once() {
-    let s = Server::with(600);
+    let s = Server::with_documents(600);
     let mut t = s.client(1);
     t.run(r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]}"#);
     let r = t.begin().ok(
@@ -356,7 +356,7 @@ fn an_update_of_many_meets_each_document_once() {
 
 #[test]
 fn a_repeated_commit_is_confirmed_also_after_a_restart() {
-    let s = Server::with(1);
+    let s = Server::with_documents(1);
     let mut t = s.client(1);
     assert_eq!(code(&t.begin().set(0, 5)), 0);
     for _ in 0..2 {
@@ -381,7 +381,7 @@ fn a_repeated_commit_is_confirmed_also_after_a_restart() {
 
 #[test]
 fn a_transaction_ends_when_its_time_is_over_or_its_session_is_killed() {
-    let s = Server::with(1);
+    let s = Server::with_documents(1);
     let (mut t, mut other) = (s.client(1), s.client(2));
     assert_eq!(code(&t.begin().set(0, 5)), 0);
     let service = s.dispatcher.service();
@@ -422,7 +422,7 @@ fn a_transaction_ends_when_its_time_is_over_or_its_session_is_killed() {
 
 #[test]
 fn writers_outside_wait_for_the_transaction() {
-    let s = Server::with(1);
+    let s = Server::with_documents(1);
     let mut t = s.client(1);
     assert_eq!(code(&t.begin().set(0, 5)), 0);
     let mut other = s.client(2);
@@ -443,7 +443,7 @@ fn writers_outside_wait_for_the_transaction() {
 // changes of the catalog; a delayed change can be interrupted.
 #[test]
 fn a_ddl_that_waits_for_a_transaction_blocks_no_other_operation() {
-    let s = Server::with(1);
+    let s = Server::with_documents(1);
     let mut t = s.client(1);
     assert_eq!(code(&t.begin().set(0, 5)), 0);
     let waiting: Vec<_> = [
@@ -537,7 +537,7 @@ impl WaitingClient {
 // the server answered no request, not even the commit.
 #[test]
 fn writers_that_wait_for_a_transaction_hold_no_thread() {
-    let s = Server::with(3);
+    let s = Server::with_documents(3);
     let mut t = s.client(1);
     assert_eq!(code(&t.begin().set(0, 100)), 0);
     let mut t2 = s.client(2);
@@ -613,7 +613,7 @@ fn writers_that_wait_for_a_transaction_hold_no_thread() {
 
 #[test]
 fn a_wait_for_a_transaction_ends_by_a_kill_and_when_the_server_stops() {
-    let s = Server::with(2);
+    let s = Server::with_documents(2);
     let mut t = s.client(1);
     assert_eq!(code(&t.begin().set(0, 5)), 0);
     let waiter = |session: u8| {
@@ -655,7 +655,7 @@ fn a_wait_for_a_transaction_ends_by_a_kill_and_when_the_server_stops() {
 
 #[test]
 fn a_cursor_of_a_transaction_goes_on_in_it_and_ends_with_it() {
-    let s = Server::with(10);
+    let s = Server::with_documents(10);
     let mut t = s.client(1);
     let r = t
         .begin()
@@ -691,7 +691,7 @@ fn a_cursor_of_a_transaction_goes_on_in_it_and_ends_with_it() {
 
 #[test]
 fn arguments_and_commands_that_belong_to_no_transaction_are_refused() {
-    let s = Server::with(1);
+    let s = Server::with_documents(1);
     let mut t = s.client(1);
     let lsid =
         r#""lsid": {"id": {"$binary": {"base64": "AQEBAQEBAQEBAQEBAQEBAQ==", "subType": "04"}}}"#;
@@ -771,7 +771,7 @@ fn arguments_and_commands_that_belong_to_no_transaction_are_refused() {
 /// Drivers send the transaction's read concern with its first statement, whichever command that is.
 #[test]
 fn a_write_may_name_the_read_concern_of_its_transaction() {
-    let s = Server::with(1);
+    let s = Server::with_documents(1);
     let mut t = s.client(1);
     for (n, level) in (1..).zip(["local", "majority", "snapshot"]) {
         t.begin().ok(&format!(
@@ -889,7 +889,7 @@ fn a_collection_created_for_an_aborted_transaction_is_dropped() {
 
 #[test]
 fn open_transactions_are_shown_between_their_statements() {
-    let s = Server::with(1);
+    let s = Server::with_documents(1);
     let (mut t, mut other) = (s.client(1), s.client(2));
     let list = |client: &mut Client, options: &str| {
         let stages =

@@ -37,12 +37,13 @@ struct Server {
 
 impl Server {
     fn new() -> Server {
-        Server::over(Arc::new(MemoryEngine::new()))
+        Server::start_on(Arc::new(MemoryEngine::new()))
     }
 
-    fn over(engine: Arc<dyn Engine>) -> Server {
+    fn start_on(engine: Arc<dyn Engine>) -> Server {
         let clock = Arc::new(ManualClock(AtomicI64::new(START_MS)));
-        let language = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30));
+        let language =
+            Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).with_log(1 << 30));
         let store = Arc::new(Store::open(engine.clone(), language).expect("a store"));
         let server = registry::dispatcher(
             Service::new(Config::default(), clock.clone(), store).into_shared(),
@@ -373,7 +374,7 @@ fn collections_are_found_after_a_restart_and_under_new_names() {
         s.ok(&doc! { "create": format!("other{n}").as_str() });
     }
     let engine = s.engine.clone();
-    let mut s = Server::over(engine);
+    let mut s = Server::start_on(engine);
     s.advance_clock(60);
     assert_eq!(s.ids("a"), [1, 2], "the catalog was not walked");
     ttl::find_all(s.server.service(), &|| true).expect("a catalog");
@@ -437,7 +438,7 @@ fn a_monitor_switched_off_deletes_nothing() {
 
 #[test]
 fn the_monitor_follows_its_interval_parameter_while_it_runs() {
-    let language = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30));
+    let language = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).with_log(1 << 30));
     let store = Arc::new(Store::open(Arc::new(MemoryEngine::new()), language).expect("a store"));
     let service =
         Service::new(Config::default(), Arc::new(SystemClock::default()), store).into_shared();

@@ -63,7 +63,7 @@ fn server() -> Server {
         inner: Arc::new(MemoryEngine::new()),
         is_away: AtomicBool::new(false),
     });
-    let hooks = StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 20);
+    let hooks = StoreHooks::new(Arc::new(SystemClock::default())).with_log(1 << 20);
     let shared: Arc<dyn Engine> = Arc::clone(&engine) as Arc<dyn Engine>;
     let store = Store::open(shared, Arc::new(hooks)).expect("a store");
     let dispatcher = serve(Config::default(), Arc::new(store));

@@ -14,7 +14,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn over(store: Arc<store::Store>) -> Client {
+    pub(crate) fn connect_to(store: Arc<store::Store>) -> Client {
         let service = serve(Config::default(), store);
         let conn = service.connect("127.0.0.1:50000");
         Client { service, conn }
@@ -46,7 +46,7 @@ impl Client {
 
 /// A server with some data of every kind.
 pub(crate) fn start_filled() -> Client {
-    let mut c = Client::over(logging_store());
+    let mut c = Client::connect_to(logging_store());
     for command in [
         "{'insert': 'c', 'documents': [{'_id': 1, 'a': 1}, {'_id': 2, 'a': 2}]}",
         "{'createIndexes': 'c', 'indexes': [{'key': {'a': 1}, 'name': 'a'}]}",
@@ -130,12 +130,12 @@ fn an_unordered_insert_names_every_document() {
 #[test]
 fn it_survives_a_restart() {
     let store = logging_store();
-    let mut c = Client::over(Arc::clone(&store));
+    let mut c = Client::connect_to(Arc::clone(&store));
     let with = "{'setUserWriteBlockMode': 1, 'global': true, \
         'reason': 'DiskUseThresholdExceeded', '$db': 'admin'}";
     assert_eq!(c.code(with), 0);
     drop(c);
-    let mut c = Client::over(Arc::clone(&store));
+    let mut c = Client::connect_to(Arc::clone(&store));
     assert_eq!(c.code(WRITES[0]), 371);
     // Writes that are blocked for one reason cannot be blocked for another.
     let other = "{'setUserWriteBlockMode': 1, 'global': true, '$db': 'admin'}";
@@ -145,7 +145,7 @@ fn it_survives_a_restart() {
     assert_eq!(c.code(&other.replace("true", "false")), 20);
     assert_eq!((c.code(WRITES[0]), c.code(&ends)), (371, 0));
     drop(c);
-    assert_eq!(Client::over(store).code(WRITES[0]), 0);
+    assert_eq!(Client::connect_to(store).code(WRITES[0]), 0);
 }
 
 #[test]

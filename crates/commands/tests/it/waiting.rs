@@ -12,7 +12,7 @@ pub(crate) fn number(r: &DocBuf, name: &str) -> Option<i64> {
 
 /// A server with `n` documents, and a transaction that has set the `a` of one of them to 1000.
 pub(crate) fn with_claim(n: i32, id: i32) -> (Server, Client) {
-    let s = Server::with(n);
+    let s = Server::with_documents(n);
     let mut t = s.client(1);
     assert_eq!(code(&t.begin().set(id, 1000)), 0);
     (s, t)
@@ -145,7 +145,7 @@ fn many_deletes_and_batches_of_statements_keep_what_they_did() {
 fn inserts_of_several_batches_go_on_behind_what_they_wrote() {
     for (ordered, commits) in [(true, true), (true, false), (false, true), (false, false)] {
         for retryable in [false, true] {
-            let s = Server::with(1);
+            let s = Server::with_documents(1);
             let mut t = s.client(1);
             t.begin()
                 .ok(r#"{"insert": "c", "documents": [{"_id": 1280}]}"#);
@@ -292,7 +292,7 @@ fn changes_of_the_catalog_wait_without_a_thread_and_keep_newcomers_out() {
         r#"{"dropDatabase": 1}"#,
     ];
     for command in commands {
-        let s = Server::with(2);
+        let s = Server::with_documents(2);
         let mut other = s.client(2);
         let make = r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]}"#;
         assert_eq!(code(&other.run(make)), 0);

@@ -54,7 +54,7 @@ fn build_in_its_middle(unique: bool) -> Build {
         Arc::new(MemoryEngine::new()),
         BuildObserver::default(),
     ));
-    let server = Server::over(engine.clone());
+    let server = Server::start_on(engine.clone());
     server.fill("c", DOCS);
     let transaction = Arc::new(Mutex::new(server.client(1)));
     let claims = Arc::clone(&transaction);
@@ -219,7 +219,7 @@ fn commands_that_replace_a_collection_wait_without_a_thread() {
         r#"{"validate": "c"}"#,
     ];
     for command in commands {
-        let s = Server::with(DOCS);
+        let s = Server::with_documents(DOCS);
         s.fill("d", 5);
         let mut other = s.client(2);
         let make = r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"},
@@ -295,7 +295,7 @@ fn an_index_that_becomes_unique_waits_without_a_thread() {
             "validator": {"_id": {"$gte": 0}}}"#,
     );
     for (commits, goes) in [(true, false), (false, false), (true, true)] {
-        let s = Server::with(DOCS);
+        let s = Server::with_documents(DOCS);
         let mut other = s.client(2);
         for command in [
             r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]}"#,
@@ -336,7 +336,7 @@ fn a_rebuild_in_its_middle_goes_on_where_it_was() {
             Arc::new(MemoryEngine::new()),
             BuildObserver::default(),
         ));
-        let s = Server::over(engine.clone());
+        let s = Server::start_on(engine.clone());
         s.fill("c", DOCS);
         let mut other = s.client(2);
         for command in [
@@ -389,7 +389,7 @@ fn apply_ops_goes_on_behind_what_it_has_applied() {
                 {"op": "c", "ns": "db.$cmd", "o": {"create": "again"}}]}}],
             "$db": "admin"}"#,
     );
-    let s = Server::with(DOCS);
+    let s = Server::with_documents(DOCS);
     let mut t = s.client(1);
     assert_eq!(code(&t.begin().set(HELD, 1000)), 0);
     let mut client = begin_command(&s, &apply);

@@ -121,7 +121,7 @@ fn every_worker_has_a_name_of_its_own() {
 #[test]
 fn a_small_log_is_cut_when_it_has_grown_and_not_a_second_later() {
     let mb = 1 << 20;
-    let hooks = StoreHooks::new(Arc::new(SystemClock::default())).logging(mb);
+    let hooks = StoreHooks::new(Arc::new(SystemClock::default())).with_log(mb);
     let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(hooks));
     let server = serve(Config::default(), Arc::new(store.expect("an empty store")));
     let mut conn = server.connect("127.0.0.1:1");

@@ -102,10 +102,10 @@ impl Commits {
             };
             let durable = results.iter().filter_map(|r| r.as_ref().ok()).max();
             if let Some(pos) = durable {
-                self.tell(FlushEvent::Durable(*pos));
+                self.call_hooks(FlushEvent::Durable(*pos));
             }
             if lost {
-                self.tell(FlushEvent::Lost);
+                self.call_hooks(FlushEvent::Lost);
             }
             queue = self.queue.lock();
             queue.failed |= lost;
@@ -119,7 +119,7 @@ impl Commits {
         }
     }
 
-    fn tell(&self, flushed: FlushEvent) {
+    fn call_hooks(&self, flushed: FlushEvent) {
         for hook in self.hooks.lock().iter() {
             hook(flushed);
         }

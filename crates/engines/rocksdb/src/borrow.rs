@@ -10,7 +10,7 @@ use storage::{Engine, Result, StorageError};
 
 use crate::config::Config;
 use crate::engine::RocksEngine;
-use crate::files::lend;
+use crate::files::link_or_copy;
 use crate::mark;
 use crate::open;
 use crate::salvage;
@@ -53,7 +53,7 @@ impl DirectoryCopy {
             let is_file = entry.file_type().map_err(fail)?.is_file();
             // The reserve file holds no data; the engine creates its own.
             if is_file && name != space::HELD_BACK_FILE {
-                lend(&entry.path(), &directory.join(&name)).map_err(fail)?;
+                link_or_copy(&entry.path(), &directory.join(&name)).map_err(fail)?;
             }
         }
         Ok(DirectoryCopy {

@@ -226,16 +226,16 @@ impl RocksEngine {
             return error;
         };
         match self.events.background_error() {
-            Some(_) => self.standing("the device was full during background work: "),
+            Some(_) => self.standing_error("the device was full during background work: "),
             None => error,
         }
     }
 
     /// The reason why writes are refused until RocksDB has recovered.
-    fn standing(&self, when_full: &str) -> StorageError {
+    fn standing_error(&self, when_full: &str) -> StorageError {
         match self.events.background_error() {
             Some(text) if !error::is_full(&text) => StorageError::ReadOnly {
-                context: error::standing(&text),
+                context: error::format_standing(&text),
             },
             Some(_) => self.guard.refusal(when_full),
             None => StorageError::Busy("writes begin again".to_owned()),
@@ -338,7 +338,7 @@ impl Engine for RocksEngine {
         self.caps.check_sizes(batch)?;
         self.guard.admit(batch)?;
         if self.events.recovers() {
-            return Err(self.standing("the device was full during a write: "));
+            return Err(self.standing_error("the device was full during a write: "));
         }
         let written = if durability == Durability::None {
             self.journal

@@ -57,7 +57,7 @@ fn format_step(step: &str, text: &str, last: Option<FileLocation>) -> String {
 }
 
 /// The reason why writes are refused until an error of background work is resolved.
-pub(crate) fn standing(text: &str) -> String {
+pub(crate) fn format_standing(text: &str) -> String {
     let place =
         FileLocation::parse_message(text).map_or_else(String::new, |place| format!(" on {place}"));
     format!("background work failed{place}, see the engine's log")

@@ -28,7 +28,7 @@ struct Shape {
 
 impl Shape {
     /// The sizes for a table without a limit.
-    fn usual(config: &Config, table: Table) -> Shape {
+    fn unlimited(config: &Config, table: Table) -> Shape {
         Shape {
             memtable_bytes: config.memtable_bytes(table) as u64,
             file_bytes: config.file_bytes(table),
@@ -38,7 +38,7 @@ impl Shape {
 
     /// The sizes for a table that is kept at this many bytes.
     fn of(config: &Config, table: Table, bytes: u64) -> Shape {
-        let usual = Shape::usual(config, table);
+        let usual = Shape::unlimited(config, table);
         let part = (bytes / PART).max(MEMTABLE_BYTES_MIN);
         if part >= usual.memtable_bytes {
             return usual;
@@ -57,7 +57,7 @@ impl ExpectedShapes {
         let shape = Shape::of(config, table, bytes);
         let mut known = self.0.lock();
         let now = known.get(&table).copied();
-        if shape == now.unwrap_or_else(|| Shape::usual(config, table)) {
+        if shape == now.unwrap_or_else(|| Shape::unlimited(config, table)) {
             return;
         }
         let Some(family) = db.admin().cf_handle(family_name(table)) else {

@@ -9,7 +9,7 @@ pub fn is_final(file: &Path) -> bool {
     file.extension().is_some_and(|e| e == "sst" || e == "blob")
 }
 
-pub(crate) fn lend(from: &Path, to: &Path) -> std::io::Result<()> {
+pub(crate) fn link_or_copy(from: &Path, to: &Path) -> std::io::Result<()> {
     if is_final(from) && fs::hard_link(from, to).is_ok() {
         return Ok(());
     }

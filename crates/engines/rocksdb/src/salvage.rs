@@ -13,7 +13,7 @@ use storage::{KeyRange, Result, StorageError, Table};
 use crate::config::{self, Config};
 use crate::error;
 use crate::ffi::{Db, encrypt};
-use crate::files::lend;
+use crate::files::link_or_copy;
 use crate::filter::DroppedSets;
 use crate::listener::{Events, Listener};
 use crate::open;
@@ -89,7 +89,7 @@ pub(crate) fn make_rest(
             None => is_table || shown.ends_with(".log") || name == KEYS_FILE,
         };
         if is_wanted {
-            lend(&entry.path(), &to.join(&name)).map_err(fail)?;
+            link_or_copy(&entry.path(), &to.join(&name)).map_err(fail)?;
         }
     }
     let events = Arc::new(Events::default());

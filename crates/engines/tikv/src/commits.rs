@@ -140,7 +140,7 @@ impl Commits {
 
     /// Tells all waiters that nothing more will be committed.
     pub(crate) fn tell_lost(&self) {
-        self.tell(FlushEvent::Lost);
+        self.call_hooks(FlushEvent::Lost);
     }
 
     /// Makes commits of rows for which `kept` is true announce themselves.
@@ -213,15 +213,15 @@ impl Commits {
             }
         };
         if let Some(pos) = results.iter().filter_map(|r| r.as_ref().ok()).max() {
-            self.tell(FlushEvent::Durable(*pos));
+            self.call_hooks(FlushEvent::Durable(*pos));
         }
         if self.lease.lost_reason().is_some() {
-            self.tell(FlushEvent::Lost);
+            self.call_hooks(FlushEvent::Lost);
         }
         results
     }
 
-    fn tell(&self, flushed: FlushEvent) {
+    fn call_hooks(&self, flushed: FlushEvent) {
         for hook in self.hooks.lock().iter() {
             hook(flushed);
         }

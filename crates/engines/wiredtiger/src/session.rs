@@ -81,7 +81,7 @@ unsafe fn block<'a>(start: *const c_void, length: usize) -> &'a [u8] {
 }
 
 /// Calls the adapter with a visitor.
-fn calling(f: RowVisitor<'_>, call: impl FnOnce(*mut c_void) -> c_int) -> c_int {
+fn call_with_visitor(f: RowVisitor<'_>, call: impl FnOnce(*mut c_void) -> c_int) -> c_int {
     let mut called = ScanCallback {
         visit: f,
         panic: None,
@@ -192,7 +192,7 @@ impl Session {
         };
         let (start, length) = (key.as_ptr().cast(), key.len());
         // SAFETY: as in `put`; the visitor's context lives through the call.
-        let status = calling(shown, |with| unsafe {
+        let status = call_with_visitor(shown, |with| unsafe {
             get(self.handle.0, number(table), start, length, visit, with)
         });
         self.pool.check("a read", status)?;
@@ -209,7 +209,7 @@ impl Session {
     ) -> Result<()> {
         let scan = self.pool.functions.scan;
         // SAFETY: as in `get`.
-        let status = calling(f, |with| unsafe {
+        let status = call_with_visitor(f, |with| unsafe {
             scan(
                 self.handle.0,
                 number(table),
@@ -255,7 +255,7 @@ impl Session {
     ) -> Result<()> {
         let statistics = self.pool.functions.statistics;
         let table = table.map_or(-1, number);
-        self.emitting("statistics", f, |with| {
+        self.emit_statistics("statistics", f, |with| {
             // SAFETY: as in `get`.
             unsafe { statistics(self.handle.0, table, emit, with) }
         })
@@ -269,13 +269,13 @@ impl Session {
             "" => f(&names),
             name => names.push(name.to_owned()),
         };
-        self.emitting("a backup", &mut each, |with| {
+        self.emit_statistics("a backup", &mut each, |with| {
             // SAFETY: as in `get`.
             unsafe { backup(self.handle.0, emit, with) }
         })
     }
 
-    fn emitting(
+    fn emit_statistics(
         &self,
         step: &'static str,
         f: &mut dyn FnMut(&str, i64),

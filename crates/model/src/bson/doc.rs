@@ -160,7 +160,7 @@ impl<'a> Array<'a> {
     pub fn elements_from(self, rest: usize) -> Elements<'a> {
         let end = self.as_bytes().len().saturating_sub(1);
         let start = end.saturating_sub(rest).max(4);
-        Elements::over(self.as_bytes().get(start..end).unwrap_or(&[]))
+        Elements::new(self.as_bytes().get(start..end).unwrap_or(&[]))
     }
     /// Element number `index`; linear.
     pub fn get(self, index: usize) -> Option<Value<'a>> {
@@ -211,7 +211,7 @@ pub struct Elements<'a> {
 
 impl<'a> Elements<'a> {
     /// Iterates a run of elements without length prefix and terminator.
-    pub(crate) fn over(rest: &'a [u8]) -> Elements<'a> {
+    pub(crate) fn new(rest: &'a [u8]) -> Elements<'a> {
         Elements { rest }
     }
     /// Number of bytes not yet read.

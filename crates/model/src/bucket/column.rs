@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
 
     /// A value with an empty name.
     fn literal(&mut self) -> Result<Element<'a>> {
-        let mut elements = Elements::over(self.rest);
+        let mut elements = Elements::new(self.rest);
         let element = elements.next().filter(|e| e.name.is_empty());
         let element = element.ok_or_else(|| damage_error("has a damaged value"))?;
         self.rest = elements.unread_bytes();

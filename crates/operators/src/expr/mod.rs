@@ -81,7 +81,7 @@ static FAMILIES: &[&[&[Operator]]] = &[
 impl<'e> ParseCx<'e> {
     /// A new state; the command's `let` variables are constants in it.
     pub fn new(env: &'e Env) -> ParseCx<'e> {
-        ParseCx::over(env, find)
+        ParseCx::with_operators(env, find)
     }
 
     /// A new state for the query of a client, in which scripts are allowed.

@@ -59,7 +59,7 @@ pub struct ParseCx<'e> {
 
 impl<'e> ParseCx<'e> {
     /// A new state with a table of operators.
-    pub(super) fn over(env: &'e Env, operator: Lookup) -> ParseCx<'e> {
+    pub(super) fn with_operators(env: &'e Env, operator: Lookup) -> ParseCx<'e> {
         ParseCx {
             env,
             scope: Scope::default(),

@@ -8,7 +8,7 @@ use model::path::PathPart;
 use model::{Array, Doc, FieldPath, Value};
 
 /// A parsed filter with the behavior of a profile.
-pub(super) fn following(profile: Profile, mut root: Node) -> Node {
+pub(super) fn apply_profile(profile: Profile, mut root: Node) -> Node {
     if profile.finds_null_in_arrays() {
         mark(&mut root);
     }

@@ -60,7 +60,7 @@ impl Filter {
     /// and location codes listed with the operators; 15 Overflow when nested too deep.
     pub fn parse(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Filter> {
         let root = parse::document(cx, spec, parse::FilterLevel::Top)?;
-        let root = absent::following(cx.env.profile, root);
+        let root = absent::apply_profile(cx.env.profile, root);
         let has_text = parse::check_ordering_predicates(&root)?;
         Ok(Filter { root, has_text })
     }
@@ -73,7 +73,7 @@ impl Filter {
     pub fn parse_without_near(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Filter> {
         let filter =
             parse::refusing_near(cx, |cx| parse::document(cx, spec, parse::FilterLevel::Top))?;
-        let filter = absent::following(cx.env.profile, filter);
+        let filter = absent::apply_profile(cx.env.profile, filter);
         let has_text = parse::check_ordering_predicates(&filter)?;
         Ok(Filter {
             root: filter,

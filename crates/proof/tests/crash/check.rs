@@ -83,7 +83,7 @@ pub(crate) fn folder() -> tempfile::TempDir {
 }
 
 pub(crate) fn open_store(engine: Arc<dyn Engine>) -> model::Result<Store> {
-    let hooks = StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 20);
+    let hooks = StoreHooks::new(Arc::new(SystemClock::default())).with_log(1 << 20);
     Store::open(engine, Arc::new(hooks))
 }
 

@@ -127,7 +127,7 @@ pub(crate) fn end() -> Vec<Event> {
 
 /// Adds a marker between calls.
 pub(crate) fn note(event: Event) {
-    if let Some(record) = recording().as_mut().and_then(|r| r.as_mut()) {
+    if let Some(record) = lock_record().as_mut().and_then(|r| r.as_mut()) {
         record.push(event);
     }
 }
@@ -137,7 +137,7 @@ thread_local! {
 }
 
 /// The record; `None` when nothing is recorded.
-fn recording() -> Option<MutexGuard<'static, Option<Record>>> {
+fn lock_record() -> Option<MutexGuard<'static, Option<Record>>> {
     if !RECORDING.load(Ordering::Relaxed) || INSIDE.try_with(Cell::get).unwrap_or(true) {
         return None;
     }
@@ -288,7 +288,7 @@ macro_rules! stand_in {
         /// Stands in for the C library's function.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($arg: $type),*) -> $out {
-            let Some(mut guard) = recording() else {
+            let Some(mut guard) = lock_record() else {
                 // SAFETY: the caller's promise.
                 return unsafe { $real($($arg),*) };
             };

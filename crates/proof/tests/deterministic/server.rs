@@ -54,7 +54,7 @@ struct Lines {
 
 impl Log {
     /// Adds a line and returns its number.
-    pub(crate) fn say(&self, who: usize, what: &str) -> u64 {
+    pub(crate) fn write_line(&self, who: usize, what: &str) -> u64 {
         let mut lines = self.0.lock().expect("nobody panics with it");
         lines.count += 1;
         let number = lines.count;
@@ -79,18 +79,18 @@ impl Server {
             Arc::new(MemoryEngine::new()),
             SchedulingObserver,
         ));
-        Server::over(engine, Log::default())
+        Server::start_on(engine, Log::default())
     }
 
     /// The same data and log, without the server's state in memory.
     pub(crate) fn reopen(self) -> Server {
         let Server { engine, log, .. } = self;
-        Server::over(engine, log)
+        Server::start_on(engine, log)
     }
 
-    fn over(engine: Arc<dyn Engine>, log: Log) -> Server {
+    fn start_on(engine: Arc<dyn Engine>, log: Log) -> Server {
         let clock = || Arc::new(SystemClock::default());
-        let hooks = StoreHooks::new(clock()).logging(1 << 30);
+        let hooks = StoreHooks::new(clock()).with_log(1 << 30);
         let store = Store::open(engine.clone(), Arc::new(hooks)).expect("a sound engine");
         let service = Service::new(Config::default(), clock(), Arc::new(store));
         Server {
@@ -190,7 +190,7 @@ pub(crate) fn long(n: i64) -> Json {
 impl Client {
     /// Sends a command and waits for its reply, as long as the server makes it wait.
     pub(crate) fn send(&mut self, db: &str, command: &Json) -> Reply {
-        let sent = self.log.say(self.number, &command.to_string());
+        let sent = self.log.write_line(self.number, &command.to_string());
         let mut body = extjson::document(command).unwrap_or_else(|e| panic!("{e}: {command}"));
         body.put("$db", db);
         let mut request = Request::new(body.doc());
@@ -199,7 +199,7 @@ impl Client {
             self.dispatcher.handle(&mut self.conn, &request, &mut reply)
         {
             request.waited = true;
-            self.log.say(self.number, "waits");
+            self.log.write_line(self.number, "waits");
             let now_us = self.dispatcher.service().clock.monotonic_us();
             let left = Duration::from_micros(until_us.saturating_sub(now_us));
             let rung = self.bell.rung.lock().expect("nobody panics with it");
@@ -208,7 +208,7 @@ impl Client {
         }
         let reply = DocBuf::from_bytes(reply).expect("one document");
         let body = extjson::from_document(reply.doc(), extjson::Mode::Relaxed);
-        let answered = self.log.say(self.number, &body.to_string());
+        let answered = self.log.write_line(self.number, &body.to_string());
         Reply {
             body,
             sent,

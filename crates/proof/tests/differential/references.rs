@@ -185,7 +185,7 @@ impl Side {
 }
 
 fn open_side(engine: Arc<dyn Engine>, copies: bool) -> Store {
-    let hooks = StoreHooks::new(Arc::new(StoppedClock)).logging(LOG_BYTES);
+    let hooks = StoreHooks::new(Arc::new(StoppedClock)).with_log(LOG_BYTES);
     let store = Store::open(engine, Arc::new(hooks)).unwrap();
     if copies {
         store.log().unwrap().copy_documents();

@@ -56,7 +56,7 @@ pub(crate) fn lmdb(path: &Path) -> Arc<dyn Engine> {
 }
 
 impl Server {
-    fn over(name: &'static str, engine: Arc<dyn Engine>, optimize_pipelines: bool) -> Server {
+    fn start_on(name: &'static str, engine: Arc<dyn Engine>, optimize_pipelines: bool) -> Server {
         let clock = || Arc::new(SystemClock::default());
         let store = Store::open(engine, Arc::new(StoreHooks::new(clock()))).expect("a store");
         let config = Config {
@@ -92,11 +92,11 @@ impl Servers {
         let at = |name: &str| folder.path().join(name);
         let memory = || Arc::new(MemoryEngine::new());
         Servers {
-            plain: Server::over("as written", memory(), false),
+            plain: Server::start_on("as written", memory(), false),
             others: vec![
-                Server::over("memory", memory(), true),
-                Server::over("rocksdb", rocksdb(&at("rocksdb")), true),
-                Server::over("lmdb", lmdb(&at("lmdb")), true),
+                Server::start_on("memory", memory(), true),
+                Server::start_on("rocksdb", rocksdb(&at("rocksdb")), true),
+                Server::start_on("lmdb", lmdb(&at("lmdb")), true),
             ],
             _folder: folder,
             databases: 0,

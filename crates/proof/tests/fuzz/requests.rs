@@ -13,7 +13,7 @@ use store::Store;
 const LEFT_OUT: &[&str] = &["fsync", "shutdown", "configureFailPoint", "replSetStepDown"];
 
 fn server() -> Arc<Dispatcher> {
-    let hooks = StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 20);
+    let hooks = StoreHooks::new(Arc::new(SystemClock::default())).with_log(1 << 20);
     let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(hooks)).expect("a store");
     let service = Service::new(
         Config::default(),

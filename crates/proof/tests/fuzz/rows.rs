@@ -18,7 +18,7 @@ struct Row {
 }
 
 fn open(engine: Arc<MemoryEngine>) -> model::Result<Store> {
-    let hooks = StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 20);
+    let hooks = StoreHooks::new(Arc::new(SystemClock::default())).with_log(1 << 20);
     Store::open(engine, Arc::new(hooks))
 }
 

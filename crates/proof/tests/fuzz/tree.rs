@@ -20,7 +20,7 @@ pub(crate) fn show(json: &Json) -> String {
 }
 
 /// Unusual values that may break readers.
-fn odd(random: &mut Random) -> Json {
+fn draw_odd(random: &mut Random) -> Json {
     match random.below(34) {
         0 => json!(null),
         1 => json!(true),
@@ -126,7 +126,7 @@ pub(crate) fn change(random: &mut Random, json: &mut Json, other: &Json) {
         return;
     };
     match (random.below(8), at) {
-        (0 | 1, at) => *at = odd(random),
+        (0 | 1, at) => *at = draw_odd(random),
         (2, at) => *at = piece.unwrap_or_default(),
         (3, at) => *at = json!([at.take()]),
         (4, at) => *at = json!({ name.unwrap_or_default(): at.take() }),
@@ -135,7 +135,7 @@ pub(crate) fn change(random: &mut Random, json: &mut Json, other: &Json) {
             let name = name.unwrap_or_default();
             change_object(random, o, NewField { name, piece });
         }
-        (_, at) => *at = odd(random),
+        (_, at) => *at = draw_odd(random),
     }
 }
 
@@ -145,7 +145,7 @@ fn change_array(random: &mut Random, a: &mut Vec<Json>, piece: Option<Json>) {
         0 if !a.is_empty() => drop(a.remove(at)),
         1 if !a.is_empty() => a.insert(at, a[at].clone()),
         2 => a.push(piece.unwrap_or_default()),
-        _ => a.push(odd(random)),
+        _ => a.push(draw_odd(random)),
     }
 }
 
@@ -163,7 +163,7 @@ fn change_object(random: &mut Random, o: &mut Map<String, Json>, new: NewField) 
             let value = o.shift_remove(&own).unwrap_or_default();
             o.insert(new.name, value);
         }
-        (2, _) => drop(o.insert(new.name, odd(random))),
+        (2, _) => drop(o.insert(new.name, draw_odd(random))),
         _ => drop(o.insert(new.name, new.piece.unwrap_or_default())),
     }
 }

@@ -103,7 +103,7 @@ fn directory(root: &Path, key: Option<Arc<MasterKey>>) -> (Files, Rows) {
     let live = root.join("live");
     fs::create_dir(&live).expect("a folder");
     let engine = open(&live, key).expect("an empty directory");
-    let hooks = StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 20);
+    let hooks = StoreHooks::new(Arc::new(SystemClock::default())).with_log(1 << 20);
     let store = Arc::new(Store::open(engine.clone(), Arc::new(hooks)).expect("a store"));
     let mut client = Client::of(store.clone(), 11);
     for step in 0..80 {

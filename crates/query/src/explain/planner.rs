@@ -48,7 +48,7 @@ impl ExplainedQuery<'_> {
     /// The stages with the planner's estimates.
     fn describe_plan(&self) -> PlanNode {
         let plan = self.plan.and_then(|p| p.estimate.as_ref());
-        self.root.show().expecting(plan)
+        self.root.show().with_estimates(plan)
     }
 
     fn write_planner(&self, w: &mut DocWriter<'_>) {

@@ -86,10 +86,10 @@ impl Count {
                 }
             }
         };
-        Ok(Count::over(source, skip, limit))
+        Ok(Count::with_source(source, skip, limit))
     }
 
-    fn over(source: Source, skip: u64, limit: Option<u64>) -> Count {
+    fn with_source(source: Source, skip: u64, limit: Option<u64>) -> Count {
         Count {
             source,
             skip,
@@ -110,7 +110,7 @@ impl Count {
 
     /// Counts by the collection's counter.
     pub(crate) fn by_counter(coll: Arc<Collection>, request: &PlanRequest<'_>) -> Count {
-        Count::over(Source::Counter(coll, view_of(request)), 0, None)
+        Count::with_source(Source::Counter(coll, view_of(request)), 0, None)
     }
 
     /// Counts the entries of a plan that needs no documents; see [`counts_entries`].
@@ -299,7 +299,7 @@ impl Operator for Count {
         };
         PlanNode {
             counted,
-            ..PlanNode::over(below, "COUNT", DocBuf::new(), 0, self.ended)
+            ..PlanNode::wrap(below, "COUNT", DocBuf::new(), 0, self.ended)
         }
     }
 

@@ -231,7 +231,7 @@ impl Operator for Distinct {
                 .put(self.path.as_str(), 1i32);
         });
         let (returned, ended) = (below.stats.returned, below.stats.ended);
-        PlanNode::over(below, "PROJECTION_COVERED", own, returned, ended)
+        PlanNode::wrap(below, "PROJECTION_COVERED", own, returned, ended)
     }
 
     fn read_totals(&self) -> ReadTotals {

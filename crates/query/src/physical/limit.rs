@@ -30,7 +30,7 @@ impl<I: BatchStream> Limit<I> {
 
     /// Asks the input for no more documents than are still wanted; meant for an input that fetches
     /// each document.
-    pub(crate) fn asking(self) -> Limit<I> {
+    pub(crate) fn limit_input(self) -> Limit<I> {
         Limit { asks: true, ..self }
     }
 }
@@ -63,7 +63,7 @@ impl<I: Operator> Operator for Limit<I> {
     fn show(&self) -> PlanNode {
         let own = model::doc! { "limitAmount": i64::try_from(self.amount).unwrap_or(i64::MAX) };
         let returned = self.amount - self.left;
-        PlanNode::over(self.input.show(), "LIMIT", own, returned, self.ended)
+        PlanNode::wrap(self.input.show(), "LIMIT", own, returned, self.ended)
     }
 
     fn read_totals(&self) -> ReadTotals {

@@ -52,15 +52,20 @@ pub(crate) struct LooseScan {
 impl LooseScan {
     /// One document for each value of the first field; `None` for other plans.
     pub(crate) fn new(coll: Arc<Collection>, plan: Plan) -> Option<LooseScan> {
-        LooseScan::over(coll, plan, 1, false)
+        LooseScan::with_plan(coll, plan, 1, false)
     }
 
     /// The first document of each group; `None` for other plans.
     pub(crate) fn of_groups(coll: Arc<Collection>, grouped: GroupedPlan) -> Option<LooseScan> {
-        LooseScan::over(coll, grouped.plan, grouped.fields, true)
+        LooseScan::with_plan(coll, grouped.plan, grouped.fields, true)
     }
 
-    fn over(coll: Arc<Collection>, plan: Plan, fields: usize, exact: bool) -> Option<LooseScan> {
+    fn with_plan(
+        coll: Arc<Collection>,
+        plan: Plan,
+        fields: usize,
+        exact: bool,
+    ) -> Option<LooseScan> {
         let (Access::Index { .. }, Some(index)) = (&plan.access, plan.index.clone()) else {
             return None;
         };

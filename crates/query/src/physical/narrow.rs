@@ -59,7 +59,7 @@ impl Operator for FieldProjection {
             true => "PROJECTION_COVERED",
             false => "PROJECTION_SIMPLE",
         };
-        PlanNode::over(below, stage, own, self.returned, self.ended)
+        PlanNode::wrap(below, stage, own, self.returned, self.ended)
     }
 
     fn read_totals(&self) -> ReadTotals {

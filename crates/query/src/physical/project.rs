@@ -127,7 +127,7 @@ impl<I: Operator> Operator for Project<I> {
             false => "PROJECTION_DEFAULT",
         };
         let own = model::doc! { "transformBy": spec };
-        PlanNode::over(below, stage, own, self.returned, self.ended)
+        PlanNode::wrap(below, stage, own, self.returned, self.ended)
     }
 
     fn read_totals(&self) -> ReadTotals {

@@ -84,7 +84,7 @@ impl Reader {
         plan: &Plan,
         env: &Env,
     ) -> Reader {
-        let mut reader = Reader::over(coll, PlanScan::open(coll, view, plan, env));
+        let mut reader = Reader::new(coll, PlanScan::open(coll, view, plan, env));
         reader.complete = plan.complete;
         reader.reads_ids = reads_ids(coll, plan);
         reader.covered = plan.covered.clone();
@@ -106,10 +106,10 @@ impl Reader {
             }
             None => coll.tail(reverse),
         };
-        Reader::over(coll, PlanScan::Records(scan))
+        Reader::new(coll, PlanScan::Records(scan))
     }
 
-    fn over(coll: &Arc<Collection>, scan: PlanScan) -> Reader {
+    fn new(coll: &Arc<Collection>, scan: PlanScan) -> Reader {
         Reader {
             coll: coll.clone(),
             scan,
@@ -143,7 +143,7 @@ impl Reader {
     ) -> Reader {
         let (lower, upper) = (part.lower.as_deref(), part.upper.as_deref());
         let scan = coll.scan_keys(view, lower, upper, false);
-        let mut reader = Reader::over(coll, PlanScan::Records(scan)).uncounted();
+        let mut reader = Reader::new(coll, PlanScan::Records(scan)).uncounted();
         reader.complete = complete;
         reader
     }

@@ -51,7 +51,7 @@ impl<I: Operator> Operator for Skip<I> {
 
     fn show(&self) -> PlanNode {
         let own = model::doc! { "skipAmount": i64::try_from(self.amount).unwrap_or(i64::MAX) };
-        PlanNode::over(self.input.show(), "SKIP", own, self.returned, self.ended)
+        PlanNode::wrap(self.input.show(), "SKIP", own, self.returned, self.ended)
     }
 
     fn read_totals(&self) -> ReadTotals {

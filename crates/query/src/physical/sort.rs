@@ -72,7 +72,7 @@ impl<I: Operator> Operator for Sort<I> {
             }
             w.put("type", if self.simple { "simple" } else { "default" });
         });
-        let mut shown = PlanNode::over(self.input.show(), "SORT", own, self.returned, self.ended);
+        let mut shown = PlanNode::wrap(self.input.show(), "SORT", own, self.returned, self.ended);
         // Each document is one unit of work when it is read and one when it is given.
         shown.stats.works += self.returned;
         let of_run = |number: fn(&Run) -> u64| self.run.as_ref().map_or(0, number);

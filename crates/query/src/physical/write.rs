@@ -80,7 +80,7 @@ impl Operator for Write {
         };
         PlanNode {
             counted,
-            ..PlanNode::over(self.input.show(), stage, DocBuf::new(), 0, self.ended)
+            ..PlanNode::wrap(self.input.show(), stage, DocBuf::new(), 0, self.ended)
         }
     }
 

@@ -155,11 +155,11 @@ impl ColumnLens {
 
     /// How to use a segment of which `touched` documents have changed.
     pub(crate) fn use_of(&self, head: &Head, touched: usize) -> SegmentUse {
-        self.look(head, touched).0
+        self.estimate_segment(head, touched).0
     }
 
     /// The same, with the work.
-    fn look(&self, head: &Head, touched: usize) -> (SegmentUse, ColumnWork) {
+    fn estimate_segment(&self, head: &Head, touched: usize) -> (SegmentUse, ColumnWork) {
         let (rows, notes) = (f64::from(head.rows), touched as f64);
         let by_documents = ColumnWork {
             docs: rows,
@@ -211,7 +211,7 @@ impl ColumnLens {
         };
         for segment in &segments.list {
             let touched = segments.touched_documents(segment).len();
-            let (_, one) = self.look(&segment.head, touched);
+            let (_, one) = self.estimate_segment(&segment.head, touched);
             all.rows += one.rows;
             all.docs += one.docs;
             all.cost += one.cost;

@@ -8,7 +8,7 @@ use crate::plan::Estimate;
 impl PlanNode {
     /// The same stages, with the estimates of the plan that they show.
     #[must_use]
-    pub fn expecting(mut self, plan: Option<&Estimate>) -> PlanNode {
+    pub fn with_estimates(mut self, plan: Option<&Estimate>) -> PlanNode {
         if let Some(plan) = plan {
             self.expect(plan, false);
         }

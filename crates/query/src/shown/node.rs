@@ -58,7 +58,7 @@ pub struct PlanNode {
 
 impl PlanNode {
     /// A stage over another, with the number of documents it gave.
-    pub fn over(
+    pub fn wrap(
         input: PlanNode,
         stage: &'static str,
         own: DocBuf,

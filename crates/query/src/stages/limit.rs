@@ -36,7 +36,7 @@ impl Stage for Limit {
         input: Box<dyn BatchStream>,
         _: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>> {
-        Ok(Box::new(physical::Limit::new(input, self.0).asking()))
+        Ok(Box::new(physical::Limit::new(input, self.0).limit_input()))
     }
     fn describe(&self) -> DocBuf {
         doc! { "$limit": i64::try_from(self.0).unwrap_or(i64::MAX) }

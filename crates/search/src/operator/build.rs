@@ -71,7 +71,7 @@ impl<'i> Build<'i> {
     /// Builds a query for the elements of an array.
     pub(crate) fn build_within<T>(&self, array: &str, f: impl FnOnce() -> T) -> T {
         let outer = self.scope.replace(array.to_owned());
-        let made = self.excluding(f);
+        let made = self.build_excluded(f);
         self.scope.replace(outer);
         made
     }
@@ -119,7 +119,7 @@ impl<'i> Build<'i> {
     }
 
     /// Builds an excluding clause.
-    pub(crate) fn excluding<T>(&self, f: impl FnOnce() -> T) -> T {
+    pub(crate) fn build_excluded<T>(&self, f: impl FnOnce() -> T) -> T {
         self.excluded.set(self.excluded.get() + 1);
         let made = f();
         self.excluded.set(self.excluded.get() - 1);

@@ -40,7 +40,7 @@ pub(super) fn compound(
         list.iter().map(one).collect()
     };
     let must = clauses("must")?;
-    let must_not = b.excluding(|| clauses("mustNot"))?;
+    let must_not = b.build_excluded(|| clauses("mustNot"))?;
     let should = clauses("should")?;
     let filter = clauses("filter")?;
     if must.len() + must_not.len() + should.len() + filter.len() == 0 {

@@ -80,7 +80,7 @@ impl<'t> SalvageFolder<'t> {
     }
 
     /// Adds a line to the report and shows it to the user.
-    pub(super) fn say(&mut self, line: &str) {
+    pub(super) fn report(&mut self, line: &str) {
         (self.tell)(line);
         self.report.push(line.to_owned());
     }
@@ -172,7 +172,7 @@ impl SalvageSink for SalvageFolder<'_> {
     }
 
     fn report_defect(&mut self, line: &str) {
-        self.say(line);
+        self.report(line);
     }
 
     fn new_uuid(&mut self) -> [u8; 16] {

@@ -114,9 +114,9 @@ fn examine(
             let (files, rest) = (copy.join("files"), copy.join("rest"));
             let opened = engines::open_rest(options, &files, &rest);
             let opened = opened.map_err(|_| Failure::of_data(why.clone()))?;
-            apart.say(&why);
+            apart.report(&why);
             for file in &opened.left_out {
-                apart.say(&format!("file {file} cannot be read and is left out"));
+                apart.report(&format!("file {file} cannot be read and is left out"));
             }
             return Ok(DirectoryState::Damaged(opened.source));
         }
@@ -126,7 +126,7 @@ fn examine(
         Err(e) if storage::is_damage(&e) => vec![with_cause(&e)],
         Err(e) => return Err(e.into()),
     };
-    findings.iter().for_each(|line| apart.say(line));
+    findings.iter().for_each(|line| apart.report(line));
     Ok(match findings.is_empty() {
         true => DirectoryState::Sound,
         false => DirectoryState::Damaged(source),
@@ -165,7 +165,7 @@ fn rebuild(
     name_it().map_err(|e| Failure::of_data(format!("cannot make {}: {e}", files.display())))?;
     drop(source);
     let _ = std::fs::remove_dir_all(files.join(COPY));
-    apart.say(&format!(
+    apart.report(&format!(
         "the data was rebuilt from the readable rows; the damaged files are kept in {}",
         files.display()
     ));
@@ -223,9 +223,9 @@ fn finish(mut apart: SalvageFolder<'_>, done: &RepairReport) -> Result<(), Failu
         ..
     } = done;
     if done.is_clean() {
-        apart.say("the rows have no errors");
+        apart.report("the rows have no errors");
     } else {
-        apart.say(&format!(
+        apart.report(&format!(
             "{documents_apart} documents and {rows_apart} damaged rows set apart, {entries_put} \
              index entries written, {entries_removed} removed, {mended} other things put right"
         ));
@@ -235,7 +235,7 @@ fn finish(mut apart: SalvageFolder<'_>, done: &RepairReport) -> Result<(), Failu
             "the removed documents and files, and the reasons, are in {}",
             folder.join(REPORT).display()
         );
-        apart.say(&line);
+        apart.report(&line);
     }
     apart.end()
 }

@@ -93,7 +93,7 @@ pub(super) fn play(
 ) -> Result<ReplayCounts, Failure> {
     let engine = engines::open(options).map_err(Failure::of_data)?.engine;
     let clock = Arc::new(SystemClock::default());
-    let hooks = StoreHooks::new(clock.clone()).logging(LOG_BYTES);
+    let hooks = StoreHooks::new(clock.clone()).with_log(LOG_BYTES);
     let fail = |e: model::MongoError| Failure::of_data(e.to_string());
     let store = Arc::new(Store::open(engine, Arc::new(hooks)).map_err(fail)?);
     let known = find_known_times(&store, plan)?;

@@ -54,7 +54,7 @@ impl Salvage for Copier<'_, '_, '_> {
         if self.tells {
             let (table, error) = (self.table.name(), crate::failure::with_cause(gap.error));
             let [from, to] = [gap.lower, gap.upper].map(format_key);
-            self.apart.say(&format!(
+            self.apart.report(&format!(
                 "table {table}: the rows from key {from} up to {to} cannot be read: {error}"
             ));
         }
@@ -98,7 +98,7 @@ pub(super) fn copy(
         storage::salvage(source, table, KeyRange::ALL, &mut copier)?;
         copier.write()?;
         let (name, rows) = (table.name(), copier.rows);
-        apart.say(&format!("table {name}: {rows} rows are read"));
+        apart.report(&format!("table {name}: {rows} rows are read"));
     }
     if lost.is_empty() {
         return Ok(());
@@ -109,7 +109,7 @@ pub(super) fn copy(
         Ok(None) => return Ok(()),
         Err(e) => {
             let cause = crate::failure::with_cause(&e);
-            apart.say(&format!(
+            apart.report(&format!(
                 "the undamaged files cannot be opened on their own: {cause}"
             ));
             return Ok(());
@@ -132,7 +132,7 @@ pub(super) fn copy(
         let rows = copier.rows;
         if rows > 0 {
             let (name, from) = (part.table.name(), format_key(&part.lower));
-            apart.say(&format!(
+            apart.report(&format!(
                 "table {name}: {rows} rows from key {from} on come from other files and may be \
                  older than the lost rows"
             ));

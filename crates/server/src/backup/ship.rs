@@ -248,7 +248,7 @@ impl Shipper<'_> {
             if !more {
                 break;
             }
-            batch = source.more(batch.cursor)?;
+            batch = source.get_more(batch.cursor)?;
         }
         match is_first {
             true => Err(ReadEnd::Hole),
@@ -397,7 +397,7 @@ impl Log<'_> {
         self.batch(&find)
     }
 
-    fn more(&mut self, cursor: i64) -> Result<Batch, ShipError> {
+    fn get_more(&mut self, cursor: i64) -> Result<Batch, ShipError> {
         self.batch(&doc! { "getMore": cursor, "collection": "oplog.rs" })
     }
 

@@ -251,7 +251,7 @@ pub(super) fn hold_offline(
         awaited: None,
         linked: false,
     };
-    let lent = engines::lend(&options, &directory).map_err(Failure::of_data)?;
+    let lent = engines::copy_files(&options, &directory).map_err(Failure::of_data)?;
     Ok(PinnedFiles {
         directory,
         engine,

@@ -106,7 +106,7 @@ impl EngineKind {
         if let (Some(open), Some(_)) = (self.open_source, self.lend) {
             return open(options, copy);
         }
-        let lent = self.lend(options, copy)?;
+        let lent = self.copy_files(options, copy)?;
         let opened = self.open(&EngineOptions {
             path: copy,
             ..*options
@@ -118,7 +118,7 @@ impl EngineKind {
     }
 
     /// See [`super::lend`].
-    pub(super) fn lend(
+    pub(super) fn copy_files(
         &self,
         options: &EngineOptions<'_>,
         to: &Path,

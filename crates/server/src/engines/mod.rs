@@ -144,8 +144,8 @@ pub fn open_copy(options: &EngineOptions<'_>, copy: &Path) -> Result<Source, Str
 ///
 /// # Errors
 /// One line that says what to do.
-pub fn lend(options: &EngineOptions<'_>, to: &Path) -> Result<LockedDirectory, String> {
-    find(options.name)?.lend(options, to)
+pub fn copy_files(options: &EngineOptions<'_>, to: &Path) -> Result<LockedDirectory, String> {
+    find(options.name)?.copy_files(options, to)
 }
 
 /// Whether a file of a data directory is never written again once it is complete.

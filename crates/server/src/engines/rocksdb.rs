@@ -18,7 +18,7 @@ pub(super) static KIND: EngineKind = EngineKind {
     },
     open_source: Some(open_source),
     open_rest: Some(open_rest),
-    lend: Some(lend),
+    lend: Some(copy_files),
     is_fixed: engine_rocksdb::is_final,
     ..EngineKind::new("rocksdb", open)
 };
@@ -58,7 +58,7 @@ fn open_rest(
 }
 
 /// The files are not opened, so no key is needed for encrypted ones.
-fn lend(options: &EngineOptions<'_>, to: &Path) -> Result<LockedDirectory, String> {
+fn copy_files(options: &EngineOptions<'_>, to: &Path) -> Result<LockedDirectory, String> {
     borrow(options, to).map(LockedDirectory::of)
 }
 

@@ -350,7 +350,7 @@ impl<H: Handler> Conn<H> {
             match self.seal_bytes(state, bytes) {
                 Ok(sealed) => bytes = sealed,
                 Err(broken) => {
-                    tell(env, state, &broken);
+                    report_broken(env, state, &broken);
                     return Some(StepOutcome::Close);
                 }
             }
@@ -461,7 +461,7 @@ pub(super) fn release_reply<H: Handler>(env: &DriveContext<'_, H>, state: &mut S
 }
 
 /// Tells the handler why the connection ends.
-pub(super) fn tell<H: Handler>(
+pub(super) fn report_broken<H: Handler>(
     env: &DriveContext<'_, H>,
     state: &State<H::Conn>,
     broken: &TlsError,

@@ -240,7 +240,7 @@ pub(super) fn monitor<H: Handler>(shared: &Arc<Shared<H>>) {
         std::thread::sleep(sleep);
         for (at, (set, blocking)) in shared.sets.iter().zip(&mut blocking).enumerate() {
             let drivers = set.drivers.lock();
-            let wanted = blocking.look(&drivers, shared.spares_per_set);
+            let wanted = blocking.record_activity(&drivers, shared.spares_per_set);
             drop(drivers);
             if let Some(wanted) = wanted {
                 adjust_spares(shared, at, wanted);

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use memory::Charge;
 use wire::{Recovery, ReplyContext, ReservedHeader, WireError};
 
-use super::conn::tell;
+use super::conn::report_broken;
 use super::conn::{Conn, DriveContext, release_reply};
 use super::handler::{Class, Handler, NextAction};
 use super::set::Pollable;
@@ -261,7 +261,7 @@ impl<H: Handler> Conn<H> {
         let held = match self.seal_bytes(state, held) {
             Ok(held) => held,
             Err(broken) => {
-                tell(env, state, &broken);
+                report_broken(env, state, &broken);
                 return StepOutcome::Close;
             }
         };

@@ -5,7 +5,7 @@
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::conn::{Conn, DriveContext, tell};
+use super::conn::{Conn, DriveContext, report_broken};
 use super::handler::Handler;
 use super::state::{State, StepOutcome};
 use super::stats::add;
@@ -29,7 +29,7 @@ impl<H: Handler> Conn<H> {
             return match state.channel.decide(bytes) {
                 Ok(_) => Ok(received),
                 Err(broken) => {
-                    tell(env, state, &broken);
+                    report_broken(env, state, &broken);
                     Ok(0)
                 }
             };
@@ -71,7 +71,7 @@ impl<H: Handler> Conn<H> {
             add(&env.set.counters.bytes_in, received);
             match state.channel.decide(bytes) {
                 Err(broken) => {
-                    tell(env, state, &broken);
+                    report_broken(env, state, &broken);
                     return Ok(0);
                 }
                 Ok(true) => {}
@@ -110,7 +110,7 @@ impl<H: Handler> Conn<H> {
             if session.drain(&mut alert).is_ok() && state.output.is_empty() {
                 let _ = self.send(env, &alert);
             }
-            tell(env, state, &broken);
+            report_broken(env, state, &broken);
             return false;
         }
         if let (Some(entered), Some(user)) = (entered, state.user.as_mut()) {
@@ -161,6 +161,6 @@ fn tell_of_end<H: Handler>(env: &DriveContext<'_, H>, state: &mut State<H::Conn>
     let session = state.channel.session();
     if session.is_some_and(|s| s.is_in_handshake()) {
         let why = "the client ended the connection within the handshake";
-        tell(env, state, &TlsError(why.to_owned()));
+        report_broken(env, state, &TlsError(why.to_owned()));
     }
 }

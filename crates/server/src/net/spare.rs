@@ -51,7 +51,7 @@ impl DriverActivity {
 
     /// Records the drivers' activity. After every [`LOOKS`] calls it returns the number of spare
     /// drivers wanted, at most `spares_max`.
-    pub(super) fn look(
+    pub(super) fn record_activity(
         &mut self,
         drivers: &[Arc<DriverState>],
         spares_max: usize,

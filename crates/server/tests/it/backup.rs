@@ -53,7 +53,7 @@ struct TestServer {
 
 impl TestServer {
     fn start(data: &Path, options: &[&str]) -> TestServer {
-        let server = Process::with(data, options);
+        let server = Process::start_with(data, options);
         TestServer {
             client: connect(server.address()),
             server,
@@ -778,7 +778,7 @@ fn encrypted_data_stay_encrypted_in_a_backup_and_open_with_their_key_alone() {
     run_quarry(&["backup", "make", text(&repository), "--dbpath", text(&data)]);
     let shelves = fs::read_dir(repository.join("objects")).unwrap();
     for shelf in shelves {
-        let showing = encryption::showing(&shelf.unwrap().path());
+        let showing = encryption::list_readable(&shelf.unwrap().path());
         assert!(showing.is_empty(), "{showing:?}");
     }
     run_quarry(&["restore", text(&repository), "--dbpath", text(&copy)]);
@@ -809,7 +809,7 @@ fn the_log_of_encrypted_data_is_encrypted_too() {
     let all = |list: &[String]| run_quarry(&list.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(command_error(&ship).contains("give --encryptionKeyFile"));
     all(&with(&ship, &key));
-    let showing = encryption::showing(&repository.join("log"));
+    let showing = encryption::list_readable(&repository.join("log"));
     assert!(showing.is_empty(), "{showing:?}");
     let restore = [
         "restore",

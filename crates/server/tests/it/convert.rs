@@ -51,7 +51,7 @@ struct TestServer {
 
 impl TestServer {
     fn start(data: &Path, engine: &str) -> TestServer {
-        let server = Process::with(data, &["--storageEngine", engine]);
+        let server = Process::start_with(data, &["--storageEngine", engine]);
         let stream = std::net::TcpStream::connect(server.address()).unwrap();
         TestServer {
             client: Client::new(Box::new(stream)),

@@ -20,11 +20,11 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(dbpath: &Path) -> Process {
-        Process::with(dbpath, &[])
+        Process::start_with(dbpath, &[])
     }
 
     /// With more options.
-    pub(crate) fn with(dbpath: &Path, options: &[&str]) -> Process {
+    pub(crate) fn start_with(dbpath: &Path, options: &[&str]) -> Process {
         // Port 0 would be enough for clients that connect directly, but members of a replica set
         // name their port.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use model::{Doc, DocBuf, doc};
 
 use crate::client::Client;
-use crate::process::listening;
+use crate::process::start_listening;
 
 /// The files are searched for twelve bytes of it.
 const CANARY: &str = "Zq8vK2xW-canary-of-the-encryption-test";
@@ -34,7 +34,7 @@ pub(crate) struct EncryptedServer {
 
 impl EncryptedServer {
     pub(crate) fn start(data: &Path, options: &[&str]) -> EncryptedServer {
-        let (child, address) = listening(&mut serve(data, options));
+        let (child, address) = start_listening(&mut serve(data, options));
         let stream = std::net::TcpStream::connect(&address).unwrap();
         EncryptedServer {
             child,
@@ -111,7 +111,7 @@ pub(crate) fn count(server: &mut EncryptedServer) -> i32 {
     i32::try_from(n).unwrap()
 }
 
-pub(crate) fn showing(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn list_readable(folder: &Path) -> Vec<PathBuf> {
     let wanted = &CANARY.as_bytes()[..12];
     let shows = |path: &PathBuf| {
         let bytes = std::fs::read(path).unwrap_or_default();
@@ -148,19 +148,19 @@ fn no_file_shows_the_data_and_only_the_right_key_opens_it() {
     load(&mut clear);
     clear.kill();
     assert!(
-        !showing(&open).is_empty(),
+        !list_readable(&open).is_empty(),
         "the search finds nothing at all"
     );
 
     let mut server = EncryptedServer::start(&data, &options);
     load(&mut server);
-    assert_eq!(showing(&data), Vec::<PathBuf>::new());
+    assert_eq!(list_readable(&data), Vec::<PathBuf>::new());
     server.kill();
-    assert_eq!(showing(&data), Vec::<PathBuf>::new());
+    assert_eq!(list_readable(&data), Vec::<PathBuf>::new());
     let mut server = EncryptedServer::start(&data, &options);
     assert_eq!(count(&mut server), 2000);
-    assert_eq!(showing(&data), Vec::<PathBuf>::new());
-    assert_eq!(showing(root.path()), Vec::<PathBuf>::new(), "the log");
+    assert_eq!(list_readable(&data), Vec::<PathBuf>::new());
+    assert_eq!(list_readable(root.path()), Vec::<PathBuf>::new(), "the log");
 
     // Another master key, while the server runs.
     key_file(&key, 'B');

@@ -40,7 +40,7 @@ fn write_until_killed(engine: &str, data: &Path, file: &Path, round: i32) {
         data.display()
     );
     std::fs::write(file, text).unwrap();
-    let server = Process::with(data, &["--config", file.to_str().unwrap()]);
+    let server = Process::start_with(data, &["--config", file.to_str().unwrap()]);
     let status = ok(&server, &doc! { "serverStatus": 1i32, "$db": "admin" });
     let named = status.doc().field("storageEngine").as_doc().unwrap();
     assert_eq!(named.field("name").as_str(), Some(engine));
@@ -93,7 +93,7 @@ fn every_engine_keeps_what_it_acknowledged() {
         for round in 0..3 {
             write_until_killed(engine, &data, &file, round);
         }
-        let server = Process::with(&data, &["--storageEngine", engine]);
+        let server = Process::start_with(&data, &["--storageEngine", engine]);
         assert_eq!(count(&server, "c"), 150, "{engine}");
         for collection in ["c", "more"] {
             let validate = doc! { "validate": collection, "$db": "d" };
@@ -128,7 +128,7 @@ fn run_compact(server: &Process, options: &DocBuf, answer: &str) -> i64 {
 fn compact_gives_back_what_the_engine_can_give_back() {
     for engine in present() {
         let root = tempfile::tempdir().unwrap();
-        let server = Process::with(root.path(), &["--storageEngine", engine]);
+        let server = Process::start_with(root.path(), &["--storageEngine", engine]);
         let index = doc! { "createIndexes": "c", "indexes": [
             { "key": { "n": 1i32 }, "name": "n" },
         ], "$db": "d" };

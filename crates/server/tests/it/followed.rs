@@ -38,7 +38,7 @@ fn keep(client: &mut Client, beat: i64, phase: &str) {
 #[test]
 fn what_a_follower_keeps_is_told() {
     let place = TestFolder::new();
-    let server = Process::with(&place.at("data"), &[]);
+    let server = Process::start_with(&place.at("data"), &[]);
     let mut client = connect(server.address());
     let nothing = follow(&mut client);
     assert_eq!(nothing.doc().field("phase").as_str(), Some("none"));

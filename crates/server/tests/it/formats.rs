@@ -110,7 +110,7 @@ fn check_data(data: &Path, options: &[&str], asked: &[DocBuf]) {
     let mut late = doc! { "insert": "since", "documents": [{ "_id": 1i32 }] };
     late.put("$db", "since");
     for round in 0..2 {
-        let server = Process::with(data, options);
+        let server = Process::start_with(data, options);
         let mut client = connect(server.address());
         check(&mut client, asked);
         if round == 0 {

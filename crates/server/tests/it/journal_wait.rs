@@ -8,7 +8,7 @@ use std::time::Instant;
 use model::doc;
 
 use crate::client::Client;
-use crate::process::listening;
+use crate::process::start_listening;
 
 /// How long a flush takes.
 const SYNC_MS: u64 = 300;
@@ -37,7 +37,7 @@ fn number(line: &str, name: &str) -> u64 {
 fn a_slow_line_says_how_long_the_device_took() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
-    let (mut server, address) = listening(
+    let (mut server, address) = start_listening(
         Command::new(env!("CARGO_BIN_EXE_quarry"))
             .args(["serve", "--nounixsocket", "--memory", "256M", "--port", "0"])
             .arg("--dbpath")

@@ -11,7 +11,7 @@ use crate::toy::{ToyServer, eventually, run_alone};
 
 #[test]
 fn connections_beyond_the_limit_are_closed() {
-    let running = ToyServer::with(|config| config.max_connections = 3);
+    let running = ToyServer::start_with(|config| config.max_connections = 3);
     let mut kept: Vec<Client> = (0..3).map(|_| Client::tcp(&running)).collect();
     for client in &mut kept {
         assert!(client.run("ping", 1).is_ok());
@@ -77,7 +77,7 @@ fn socket_file_of_a_dead_server_is_replaced() {
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let folder = running.folder;
-    let again = ToyServer::with(|config| {
+    let again = ToyServer::start_with(|config| {
         config.port = port;
         config.unix_socket_prefix = Some(folder.path().to_path_buf());
     });
@@ -135,7 +135,7 @@ fn idle_connections_keep_no_buffers() {
 /// thread's buffer.
 #[test]
 fn no_bytes_of_another_connection_leak() {
-    let running = ToyServer::with(|config| config.drivers = 1);
+    let running = ToyServer::start_with(|config| config.drivers = 1);
     let mut rich = Client::tcp(&running);
     let mut poor = Client::tcp(&running);
     let secret = "s3cret".repeat(5000);

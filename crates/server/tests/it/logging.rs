@@ -9,7 +9,7 @@ use model::doc;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::client::Client;
-use crate::process::{address, listening};
+use crate::process::{address, start_listening};
 
 fn serve(dir: &Path, options: &[&str]) -> Command {
     serve_on("memory", dir, options)
@@ -36,7 +36,7 @@ struct ServerProcess {
 
 impl ServerProcess {
     fn start(dir: &Path, options: &[&str]) -> ServerProcess {
-        let (child, address) = listening(&mut serve(dir, options));
+        let (child, address) = start_listening(&mut serve(dir, options));
         ServerProcess { child, address }
     }
 
@@ -293,7 +293,7 @@ fn the_page_finds_the_figures_of_the_default_engine() {
     let port = free.local_addr().unwrap().port().to_string();
     drop(free);
     let mut command = serve_on("rocksdb", dir.path(), &["--metricsPort", &port]);
-    let (child, address) = listening(&mut command);
+    let (child, address) = start_listening(&mut command);
     let server = ServerProcess { child, address };
     let metrics = format!("127.0.0.1:{port}");
     let (_, page) = get(&metrics, "/");

@@ -13,10 +13,10 @@ use crate::toy::{ToyServer, eventually};
 
 const MB: usize = 1 << 20;
 
-fn running(limit: usize) -> (ToyServer, Arc<Budget>) {
+fn start_limited(limit: usize) -> (ToyServer, Arc<Budget>) {
     let budget = Arc::new(Budget::new(limit, limit));
     let memory = budget.clone();
-    (ToyServer::with(|c| c.memory = memory), budget)
+    (ToyServer::start_with(|c| c.memory = memory), budget)
 }
 
 /// An `echo` with this many bytes.
@@ -38,7 +38,7 @@ fn check_nothing_charged(budget: &Budget) {
 
 #[test]
 fn a_message_without_room_is_answered_and_the_connection_goes_on() {
-    let (running, budget) = running(8 * MB);
+    let (running, budget) = start_limited(8 * MB);
     let mut client = Client::tcp(&running);
     client.stream.write_all(&echo(12 * MB, 7, 0)).unwrap();
     let refused = client.receive();
@@ -63,7 +63,7 @@ fn a_message_without_room_is_answered_and_the_connection_goes_on() {
 
 #[test]
 fn half_messages_are_charged_and_small_requests_are_served() {
-    let (running, budget) = running(8 * MB);
+    let (running, budget) = start_limited(8 * MB);
     let half_sent = |n| {
         let mut client = Client::tcp(&running);
         let message = echo(4 * MB, n, 0);
@@ -93,7 +93,7 @@ fn half_messages_are_charged_and_small_requests_are_served() {
 
 #[test]
 fn replies_nobody_reads_are_charged_until_their_connection_ends() {
-    let (running, budget) = running(64 * MB);
+    let (running, budget) = start_limited(64 * MB);
     let mut client = Client::tcp(&running);
     client.send("big", 16_000_000, 0);
     eventually("memory is charged or given back", || {
@@ -109,7 +109,7 @@ fn replies_nobody_reads_are_charged_until_their_connection_ends() {
 
 #[test]
 fn what_expands_is_charged_by_what_it_becomes() {
-    let (running, budget) = running(8 * MB);
+    let (running, budget) = start_limited(8 * MB);
     let bomb = compress_message(&echo(12 * MB, 1, 0), Compressor::Zstd);
     assert!(bomb.len() < 64 * 1024);
     let mut client = Client::tcp(&running);

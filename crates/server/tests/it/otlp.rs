@@ -184,7 +184,7 @@ impl ExportingServer {
         let metrics = free.local_addr().unwrap();
         drop(free);
         let log = dir.path().join("log");
-        let server = Process::with(
+        let server = Process::start_with(
             &dir.path().join("data"),
             &[
                 "--otlpEndpoint",

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};
 
 /// Starts a server whose standard output is a pipe; returns the address it listens on.
-pub(crate) fn listening(command: &mut Command) -> (Child, String) {
+pub(crate) fn start_listening(command: &mut Command) -> (Child, String) {
     let mut child = command.spawn().unwrap();
     let mut line = String::new();
     let mut out = BufReader::new(child.stdout.take().unwrap());

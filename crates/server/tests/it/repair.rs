@@ -44,7 +44,7 @@ impl TestFolder {
     /// Checks that `quarry validate` finds nothing; returns the ids of the documents.
     fn check(&self, options: &[&str]) -> BTreeSet<i32> {
         run_quarry(&self.arguments("validate", text(&self.data())));
-        let server = Process::with(&self.data(), options);
+        let server = Process::start_with(&self.data(), options);
         let mut client = connect(server.address());
         let found = ids(&mut client, &doc! {});
         // The index gives the same documents as the collection.
@@ -62,7 +62,7 @@ fn document(n: i32) -> DocBuf {
 }
 
 fn fill(data: &Path, options: &[&str]) {
-    let server = Process::with(data, options);
+    let server = Process::start_with(data, options);
     let mut client = connect(server.address());
     let index = doc! { "createIndexes": "c", "indexes": [{ "key": { "n": 1i32 }, "name": "n_1" }],
     "$db": "d" };
@@ -122,7 +122,7 @@ fn sound_data_are_left_alone_and_a_server_keeps_its_folder() {
     assert!(said.contains("the rows have no errors"), "{said}");
     assert!(said.contains("is valid: "), "{said}");
     assert!(!place.set_aside_folder(1).exists());
-    let server = Process::with(&data, &[]);
+    let server = Process::start_with(&data, &[]);
     let line = command_error(&place.arguments("repair", text(&data)));
     assert!(line.contains("in use"), "{line}");
     drop(server);

@@ -144,7 +144,7 @@ impl Log for Journal {
 
 impl Server {
     /// `conn.rs`: what to do with a held reply now.
-    fn look(&self, pos: u64) {
+    fn check_reply(&self, pos: u64) {
         match self.watermark.verdict(pos) {
             Verdict::Send => {
                 assert!(
@@ -165,7 +165,7 @@ impl Server {
         let pos = self.committed.fetch_add(1, Ordering::SeqCst) + 1;
         self.waiters.add(pos, Token(pos));
         // The watermark may have moved before the waiter was added.
-        self.look(pos);
+        self.check_reply(pos);
     }
 
     /// `driver.rs`: handles requests, then released replies, then flushes once, then sleeps.
@@ -174,7 +174,7 @@ impl Server {
         let (mut left, mut flush_again) = (requests, false);
         loop {
             while let Some(Token(pos)) = self.inbox.pop() {
-                self.look(pos);
+                self.check_reply(pos);
             }
             if left > 0 {
                 left -= 1;

@@ -103,7 +103,7 @@ async fn wait_ready(client: &Client, model: &Model) {
 
 async fn kill_while_indexing(dbpath: &Path, options: &[&str]) {
     let mut model = Model::default();
-    let mut server = Process::with(dbpath, options);
+    let mut server = Process::start_with(dbpath, options);
     let client = server.client("directConnection=true").await;
     coll(&client)
         .insert_many((0..BEFORE).map(document))
@@ -127,7 +127,7 @@ async fn kill_while_indexing(dbpath: &Path, options: &[&str]) {
         model.write(&client, BEFORE + 100_000 * (round + 1)).await;
         killer.join().unwrap();
         drop(server);
-        server = Process::with(dbpath, options);
+        server = Process::start_with(dbpath, options);
         let client = server.client("directConnection=true").await;
         // The result of the interrupted writes is known now.
         for n in std::mem::take(&mut model.unsure) {

@@ -17,7 +17,7 @@ const TOO_MANY: i32 = 462;
 
 #[test]
 fn clients_beyond_the_limit_are_answered_and_closed() {
-    let running = ToyServer::with(|config| config.max_connections = 2);
+    let running = ToyServer::start_with(|config| config.max_connections = 2);
     let mut inside: Vec<Client> = (0..2).map(|_| Client::tcp(&running)).collect();
     for client in &mut inside {
         assert!(client.run("ping", 1).is_ok());
@@ -48,7 +48,7 @@ fn clients_beyond_the_limit_are_answered_and_closed() {
 
 #[test]
 fn clients_that_wait_for_that_answer_are_few() {
-    let running = ToyServer::with(|config| {
+    let running = ToyServer::start_with(|config| {
         config.max_connections = 0;
         config.turned_away_max = 2;
     });
@@ -95,7 +95,7 @@ fn measure_connection(running: &ToyServer, bytes: &[u8]) -> Option<Duration> {
 
 #[test]
 fn who_has_to_log_in_ends_what_it_begins() {
-    let running = ToyServer::with(|config| config.patience = PATIENCE);
+    let running = ToyServer::start_with(|config| config.patience = PATIENCE);
     let message = MessageBuilder::new(1).body(&document("ping", 1)).build();
     let half = &message[..message.len() - 1];
     assert_eq!(measure_connection(&running, half), None);

@@ -21,7 +21,7 @@ fn message(command: &Document) -> Vec<u8> {
     out
 }
 
-async fn running(client: &mongodb::Client, what: &str) -> Vec<Document> {
+async fn list_running(client: &mongodb::Client, what: &str) -> Vec<Document> {
     let ops = client
         .database("admin")
         .run_command(doc! { "currentOp": 1, format!("command.{what}"): { "$exists": true } })
@@ -37,7 +37,7 @@ async fn running(client: &mongodb::Client, what: &str) -> Vec<Document> {
 async fn wait_running(client: &mongodb::Client, what: &str, count: usize) -> Vec<Document> {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
-        let ops = running(client, what).await;
+        let ops = list_running(client, what).await;
         if ops.len() == count {
             return ops;
         }

@@ -36,7 +36,7 @@ fn options(mode: &str) -> Vec<String> {
 
 fn serve(dbpath: &Path, options: &[String]) -> Process {
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    Process::with(dbpath, &options)
+    Process::start_with(dbpath, &options)
 }
 
 fn tcp(server: &Process) -> TcpStream {
@@ -49,12 +49,12 @@ fn tcp(server: &Process) -> TcpStream {
 
 /// A TLS stream, with or without a client certificate.
 fn open_stream(server: &Process, shows: bool) -> Box<dyn Stream> {
-    showing(server, shows.then_some("client.pem"), "ca.pem")
+    open_tls(server, shows.then_some("client.pem"), "ca.pem")
 }
 
 /// A TLS stream with this client certificate, to a server whose certificate must be signed by this
 /// authority.
-fn showing(server: &Process, shows: Option<&str>, authority: &str) -> Box<dyn Stream> {
+fn open_tls(server: &Process, shows: Option<&str>, authority: &str) -> Box<dyn Stream> {
     let mut roots = RootCertStore::empty();
     roots
         .add(CertificateDer::from_pem_file(file(authority)).unwrap())
@@ -329,10 +329,10 @@ fn the_log_says_why_a_connection_was_refused() {
     let no_certificate = "no SSL certificate provided by peer; connection rejected";
     log.refuses(open_stream(server, false), &hello, no_certificate);
     let unknown = "SSL peer certificate validation failed: no known authority has signed it";
-    let stream = showing(server, Some("revoked.pem"), "ca.pem");
+    let stream = open_tls(server, Some("revoked.pem"), "ca.pem");
     log.refuses(stream, &hello, unknown);
     let distrusts = "the client ended the handshake with the alert UnknownCA";
-    let stream = showing(server, Some("client.pem"), "other-ca.pem");
+    let stream = open_tls(server, Some("client.pem"), "other-ca.pem");
     log.refuses(stream, &hello, distrusts);
     let plain = "The server is configured to only allow SSL connections";
     log.refuses(Box::new(tcp(server)), &hello, plain);
@@ -372,7 +372,7 @@ fn expired_and_revoked_certificates_are_distinguished() {
         ("client.pem", "no known authority has signed it"),
     ] {
         let words = format!("\"errmsg\":\"SSL peer certificate validation failed: {words}");
-        let stream = showing(&log.server, Some(name), "ca.pem");
+        let stream = open_tls(&log.server, Some(name), "ca.pem");
         log.refuses(stream, &hello, &words);
     }
     log.server.stop();

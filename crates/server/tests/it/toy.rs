@@ -193,10 +193,10 @@ pub(crate) struct ToyServer {
 
 impl ToyServer {
     pub(crate) fn start() -> Self {
-        Self::with(|_| {})
+        Self::start_with(|_| {})
     }
 
-    pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut config = Config {
             port: 0,

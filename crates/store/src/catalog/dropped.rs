@@ -64,7 +64,9 @@ impl DroppedIdents {
             true
         };
         while cursor.visit(1024, each).map_err(error::storage)? {}
-        TABLES.iter().for_each(|t| tell(engine, *t, &records));
+        TABLES
+            .iter()
+            .for_each(|t| notify_engine(engine, *t, &records));
         Ok(DroppedIdents {
             records: Mutex::new(records),
             awaited: Mutex::default(),
@@ -86,7 +88,7 @@ impl DroppedIdents {
 }
 
 /// Passes the dropped identifiers of a table to the engine.
-pub(super) fn tell(engine: &dyn Engine, table: Table, records: &[(Table, u32)]) {
+pub(super) fn notify_engine(engine: &dyn Engine, table: Table, records: &[(Table, u32)]) {
     let set: IdentSet = records
         .iter()
         .filter(|(t, _)| *t == table)

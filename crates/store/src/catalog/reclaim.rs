@@ -1,7 +1,7 @@
 //! Deleting the keys of dropped identifiers: at the drop, and by sweeps. Must not know: catalog
 //! rows.
 
-use crate::catalog::dropped::{Leftover, TABLES, record, tell};
+use crate::catalog::dropped::{Leftover, TABLES, notify_engine, record};
 use crate::catalog::shared::Shared;
 use crate::commit::WriteUnit;
 use crate::error;
@@ -62,7 +62,7 @@ impl Shared {
                 gone.push((l.table, l.ident));
                 continue;
             }
-            tell(self.engine.as_ref(), l.table, &self.dropped.records.lock());
+            notify_engine(self.engine.as_ref(), l.table, &self.dropped.records.lock());
             // The drop has succeeded even if its space is not freed at once.
             let _ = self.engine.drop_range(l.table, range);
         }
@@ -119,7 +119,9 @@ impl Shared {
         let engine = self.engine.as_ref();
         let forget = &mut |_: CommitPos| {
             *records = left.clone();
-            TABLES.iter().for_each(|t| tell(engine, *t, &records));
+            TABLES
+                .iter()
+                .for_each(|t| notify_engine(engine, *t, &records));
         };
         self.commit(WriteUnit::new(&batch).add_hook(forget))
             .map(|_| ())

@@ -212,7 +212,7 @@ impl CatalogWriter<'_> {
         let mut rows = self
             .shared
             .log_command(&mut batch, from.db(), from.coll(), Some(&c.uuid), &note)
-            .map(|rows| rows.concerning(NamespaceHash::hash(to.db(), Some(to.coll()))));
+            .map(|rows| rows.add_namespace(NamespaceHash::hash(to.db(), Some(to.coll()))));
         let unit = WriteUnit::with_stamp(&mut batch, &mut rows).durable_if(referred);
         let pos = self.commit(unit.add_hook(renamed))?;
         drop(closed);

@@ -340,7 +340,7 @@ impl Index {
         self.state.waiters.wake_waiters(BUILT);
     }
     /// Locks the addition of bits on disk and here.
-    pub(crate) fn marking(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn lock_marks(&self) -> MutexGuard<'_, ()> {
         self.state.marking.lock()
     }
     /// Whether it was dropped: then entries that a scan does not find may have been deleted by the

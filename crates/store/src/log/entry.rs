@@ -165,7 +165,7 @@ impl<'l> LogRows<'l> {
     }
 
     /// Adds a database or collection that the entries concern.
-    pub(crate) fn concerning(mut self, others: NamespaceHash) -> LogRows<'l> {
+    pub(crate) fn add_namespace(mut self, others: NamespaceHash) -> LogRows<'l> {
         if !self.concerned.contains(&others) {
             self.concerned.push(others);
         }
@@ -247,7 +247,7 @@ impl Stamp for LogRows<'_> {
         let concerned = std::mem::take(&mut self.concerned);
         let reserved = self.log.reserve(self.entries, self.bytes, concerned);
         let mut last = reserved.first().saturating_sub(1);
-        let mut late = reserved.late();
+        let mut late = reserved.end_totals();
         late.entries_total -= u64::from(self.entries);
         late.bytes_total -= self.bytes;
         let rows = self.rows.len() as u64;
@@ -261,7 +261,7 @@ impl Stamp for LogRows<'_> {
             // The bytes are spread evenly over the rows of one commit; the last row has the exact
             // sum.
             late.bytes_total = if n as u64 + 1 == rows {
-                reserved.late().bytes_total
+                reserved.end_totals().bytes_total
             } else {
                 late.bytes_total + self.bytes / rows
             };

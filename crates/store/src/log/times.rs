@@ -363,7 +363,7 @@ impl Drop for HoldGuard<'_> {
 
 impl ReservedTimes<'_> {
     /// The sums including this commit's entries.
-    pub(crate) fn late(&self) -> LogTotals {
+    pub(crate) fn end_totals(&self) -> LogTotals {
         self.late
     }
 

@@ -72,7 +72,7 @@ impl ReadView {
     ///
     /// # Errors
     /// Engine failures.
-    pub(crate) fn keeping(shared: &Shared) -> Result<ReadView> {
+    pub(crate) fn pin(shared: &Shared) -> Result<ReadView> {
         let engine = shared.engine.as_ref();
         // The pin comes first: a collection dropped before the snapshot is taken is not in it.
         let pin = shared.pins.hold(engine);

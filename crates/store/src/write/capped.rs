@@ -136,7 +136,7 @@ impl Writer<'_> {
             self.check_write()?;
             // Deletions must be accepted on a full device.
             s.batch.set_shrinks();
-            let unit = DocumentUnit::new(*self, state).changing(filled.of_unit(&mut s.log));
+            let unit = DocumentUnit::new(*self, state).add_changes(filled.of_unit(&mut s.log));
             let committed = unit.commit(&mut s.batch, mode, reads.into_unit());
             self.end_displacement(&mut displacement, &filled, committed.is_ok());
             if mode.is_outdated(&committed) {

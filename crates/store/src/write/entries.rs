@@ -239,7 +239,7 @@ impl Writer<'_> {
         }
         // The row holds the bits of all writers: without the lock one could overwrite those of
         // another.
-        let _marking = index.marking();
+        let _marking = index.lock_marks();
         let all = bits | index.multikey_bits();
         let mut batch = WriteBatch::new();
         batch.put(

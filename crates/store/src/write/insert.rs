@@ -311,7 +311,7 @@ impl Writer<'_> {
             records_at: &written.records_at,
         });
         if let Some(old) = &old {
-            unit = unit.changing(old.of_unit(&mut s.old.log));
+            unit = unit.add_changes(old.of_unit(&mut s.old.log));
         }
         let committed = unit.commit(&mut s.batch, mode, reads.into_unit());
         if let (Some(d), Some(old)) = (&mut displacement, &old) {

@@ -24,11 +24,14 @@ impl Collection {
     /// An empty list of rows for a commit; `None` when the collection's changes are not logged.
     pub(crate) fn log_rows(&self, state: &State) -> Option<LogRows<'_>> {
         let log = self.log_in(state)?;
-        Some(LogRows::new(log, smallvec::smallvec![self.concerned()]))
+        Some(LogRows::new(
+            log,
+            smallvec::smallvec![self.namespace_hash()],
+        ))
     }
 
     /// The database and collection that its changes concern.
-    pub fn concerned(&self) -> NamespaceHash {
+    pub fn namespace_hash(&self) -> NamespaceHash {
         self.concerned
     }
 

@@ -318,7 +318,7 @@ impl Writer<'_> {
                 s.batch.set_shrinks();
             }
         }
-        let unit = DocumentUnit::new(*self, state).changing(filled.of_unit(&mut s.log));
+        let unit = DocumentUnit::new(*self, state).add_changes(filled.of_unit(&mut s.log));
         let committed = unit.commit(&mut s.batch, mode, reads.into_unit());
         if state.capped.is_some() {
             self.capped.changes.fetch_add(1, Ordering::AcqRel);

@@ -83,7 +83,7 @@ impl Writer<'_> {
             return Ok(CommitPos::default());
         }
         self.check_write()?;
-        let unit = DocumentUnit::new(*self, state).changing(filled.of_unit(&mut s.log));
+        let unit = DocumentUnit::new(*self, state).add_changes(filled.of_unit(&mut s.log));
         let pos = unit.commit(&mut s.batch, mode, None)?;
         // The bucket is packed now and takes no further measurement.
         self.buckets.lock().forget(key);

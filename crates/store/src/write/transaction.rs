@@ -80,7 +80,7 @@ impl Transaction {
     pub(crate) fn begin(shared: &Arc<Shared>, at: Option<&ReadView>) -> Result<Transaction> {
         let view = match at {
             Some(view) => view.with_overlay(),
-            None => ReadView::keeping(shared)?.with_overlay(),
+            None => ReadView::pin(shared)?.with_overlay(),
         };
         let overlay = view.overlay().cloned().unwrap_or_default();
         Ok(Transaction {
@@ -363,10 +363,10 @@ impl Transaction {
             .feed
             .as_deref()
             .filter(|_| operations.count > 0)?;
-        let concerned = writes.iter().map(|t| t.coll.concerned()).collect();
+        let concerned = writes.iter().map(|t| t.coll.namespace_hash()).collect();
         let mut rows = LogRows::new(log, concerned);
         for made in self.created_collections() {
-            rows = rows.concerning(made.concerned());
+            rows = rows.add_namespace(made.namespace_hash());
         }
         let mut links = chain(operations).into_iter().peekable();
         let (mut before, mut number) = (0, 0i32);

@@ -139,7 +139,7 @@ impl<'u> DocumentUnit<'u> {
     }
 
     /// Adds documents that are changed or deleted.
-    pub(super) fn changing(self, changed: ChangedDocuments<'u>) -> DocumentUnit<'u> {
+    pub(super) fn add_changes(self, changed: ChangedDocuments<'u>) -> DocumentUnit<'u> {
         DocumentUnit {
             changed: Some(changed),
             ..self

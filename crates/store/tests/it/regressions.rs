@@ -205,7 +205,7 @@ impl Observer for BuildObserver {
 }
 
 /// A collection of 200 documents and its engine; the job runs in the middle of the next build.
-fn building(
+fn start_build(
     job: impl FnOnce(Arc<Collection>, Arc<Store>) + Send + 'static,
 ) -> (Arc<Store>, Arc<Collection>) {
     let engine = Arc::new(ObservedEngine::new(
@@ -225,7 +225,7 @@ fn building(
 #[test]
 fn changing_an_index_that_is_being_built_is_refused_and_the_build_succeeds() {
     let (said, heard) = mpsc::channel();
-    let (_store, c) = building(move |c, _| {
+    let (_store, c) = start_build(move |c, _| {
         let hidden = doc! { "v": 2i32, "key": { "k": 1i32 }, "name": "k_1", "hidden": true };
         said.send(c.writer(crate::own()).respecify_index("k_1", hidden, None))
             .unwrap();
@@ -246,7 +246,8 @@ fn changing_an_index_that_is_being_built_is_refused_and_the_build_succeeds() {
 /// The build reported success although the index was gone.
 #[test]
 fn dropping_an_index_that_is_being_built_ends_the_build() {
-    let (_store, c) = building(|c, _| assert!(c.writer(crate::own()).drop_index("k_1").unwrap()));
+    let (_store, c) =
+        start_build(|c, _| assert!(c.writer(crate::own()).drop_index("k_1").unwrap()));
     assert_eq!(
         c.writer(crate::own())
             .create_index(index("k_1", "k", false))
@@ -459,7 +460,7 @@ fn the_order_of_insertion_is_found_out_once() {
 #[test]
 fn validate_during_a_build_is_clean() {
     let (said, heard) = mpsc::channel();
-    let (_store, c) = building(move |c, _| said.send(c.validate().unwrap().errors).unwrap());
+    let (_store, c) = start_build(move |c, _| said.send(c.validate().unwrap().errors).unwrap());
     c.writer(crate::own())
         .create_index(index("k_1", "k", false))
         .unwrap();

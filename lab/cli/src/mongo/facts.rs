@@ -81,7 +81,7 @@ pub(super) async fn gather(connection: &Connection<'_>) -> TargetInfo {
         device: None,
         write_concern: connection
             .write_concern
-            .map_or_else(|| "server default".to_owned(), in_words),
+            .map_or_else(|| "server default".to_owned(), describe_concern),
         is_flushed,
         build: build_of(&build, pid),
         options: options_of(&options),

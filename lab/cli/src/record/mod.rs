@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), LabError> {
             .serve(listener, arguments.seconds.map(Duration::from_secs))
             .await;
         recorder.stop("");
-        let used = cpu.sample()?.since(&before).cpu();
+        let used = cpu.sample()?.delta_since(&before).cpu();
         let summary = match summary.recv_timeout(TIMEOUT) {
             Ok(summary) => summary,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {

@@ -84,8 +84,8 @@ impl<T: Target> Run<'_, T> {
         loop {
             let one = self.target.evaluate(None, agreement.pipeline()).await;
             let other = match agreement.copy {
-                true => self.target.evaluate_copy(agreement.with()).await,
-                false => self.target.evaluate(None, agreement.with()).await,
+                true => self.target.evaluate_copy(agreement.other_stages()).await,
+                false => self.target.evaluate(None, agreement.other_stages()).await,
             };
             let is_same = matches!((&one, &other), (Ok(one), Ok(other)) if one == other);
             if is_same || ended.elapsed() > limit {

@@ -313,7 +313,7 @@ impl StepCollector {
                 }
                 sampled
                     .gaps
-                    .record_completion(done.count, done.first_s, done.last_s);
+                    .record_completions(done.count, done.first_s, done.last_s);
             }
             let GeneratorReports { step, states, .. } = &self.merging;
             lines(step, states, tick, &parts, &mut text);

@@ -359,7 +359,7 @@ impl Ticker {
                 let now = HostCpu::sample().ok();
                 return now
                     .zip(host)
-                    .map_or(0.0, |(now, first)| now.since(&first).busy_percent);
+                    .map_or(0.0, |(now, first)| now.delta_since(&first).busy_percent);
             }
         }
     }

@@ -353,7 +353,7 @@ impl Merge {
         let used = wire::to_sample(&tick.used);
         let sum = self.sum_of(tick.number);
         if let (Some(now), Some(before)) = (&used, &state.used_before) {
-            let since = now.since(before);
+            let since = now.delta_since(before);
             sum.used.merge(&since);
             if is_measured {
                 state.used.merge(&since);

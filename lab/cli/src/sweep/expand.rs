@@ -396,11 +396,11 @@ mod tests {
     #[test]
     fn results_go_into_the_folder_of_the_sweep() {
         assert_eq!(
-            with(&words("run x --out a --rows 1"), "--out", "s"),
+            replace_option(&words("run x --out a --rows 1"), "--out", "s"),
             words("run x --out s --rows 1")
         );
         assert_eq!(
-            with(&words("run x --out=a"), "--out", "s"),
+            replace_option(&words("run x --out=a"), "--out", "s"),
             words("run x --out=s")
         );
     }

@@ -49,7 +49,7 @@ fn browser() -> Option<&'static str> {
 fn open(browser: &str, page: &Path, scratch: &Path) -> (String, usize) {
     let text = std::fs::read_to_string(page).unwrap();
     let (head, rest) = text.split_once("<head>").expect("a page has a head");
-    look(
+    find_errors(
         browser,
         &format!("{head}<head>{BEFORE}{rest}{AFTER}"),
         scratch,
@@ -70,7 +70,7 @@ fn frame_page(page: &Path, script: &str, width: u32) -> String {
 }
 
 /// The findings of a page's scripts, and their counts.
-fn look(browser: &str, text: &str, scratch: &Path) -> (String, usize) {
+fn find_errors(browser: &str, text: &str, scratch: &Path) -> (String, usize) {
     let copy = scratch.join("page.html");
     std::fs::write(&copy, text).unwrap();
     let output = Command::new(browser)
@@ -173,7 +173,7 @@ fn a_page_of_several_steps_fits_a_wide_and_a_narrow_window() {
     let drawn = lab(&["report", words[0], words[1], words[2], words[3]]);
     assert!(drawn.status.success(), "{drawn:?}");
     for (page, width) in [(&page, 1_200), (&page, 390), (&both, 1_200), (&both, 390)] {
-        let (seen, rows) = look(browser, &frame_page(page, FITS, width), scratch.path());
+        let (seen, rows) = find_errors(browser, &frame_page(page, FITS, width), scratch.path());
         assert_eq!(seen, "none", "at {width} pixels");
         assert!(rows > 1, "{rows} rows");
     }

@@ -25,7 +25,7 @@ fn smoke(workload: &str, engine: &str) -> FinishedRun {
 }
 
 /// Runs a workload and checks every step and check.
-fn look(name: &str, engine: &str) -> RunResult {
+fn check_workload(name: &str, engine: &str) -> RunResult {
     let workload = Workload::load(name).unwrap();
     let ended = smoke(name, engine);
     assert_eq!(
@@ -104,7 +104,7 @@ fn look_at_others(half: usize) {
         match needs_of_a_server(&workload) {
             // tests/lab/run.sh runs these on servers.
             Some(need) => refuses(name, need),
-            None => _ = look(name, "redb"),
+            None => _ = check_workload(name, "redb"),
         }
     });
 }
@@ -148,7 +148,7 @@ fn loads_and_mixes_of_the_other_half() {
 #[test]
 fn sysbench_on_two_engines() {
     for engine in ["redb", "fjall"] {
-        let result = look("sysbench-transaction", engine);
+        let result = check_workload("sysbench-transaction", engine);
         let mix = result.steps.last().unwrap();
         assert_eq!(
             mix.more.by_operation.len(),
@@ -175,7 +175,7 @@ fn sysbench_on_two_engines() {
 
 #[test]
 fn the_thirteen_steps() {
-    let result = look("forestdb", "fjall");
+    let result = check_workload("forestdb", "fjall");
     assert_eq!(result.steps.len(), 13);
     let clients: Vec<u32> = result
         .steps
@@ -194,7 +194,7 @@ fn the_thirteen_steps() {
 
 #[test]
 fn the_modern_insert_benchmark() {
-    let result = look("insert-modern", "fjall");
+    let result = check_workload("insert-modern", "fjall");
     let step = |name: &str| result.steps.iter().find(|step| step.name == name).unwrap();
     assert_eq!(step("l.i0").ops, 20_000);
     assert_eq!(
@@ -227,7 +227,7 @@ fn the_modern_insert_benchmark() {
 
 #[test]
 fn db_bench_and_rounds() {
-    let result = look("db-bench", "redb");
+    let result = check_workload("db-bench", "redb");
     let counts: Vec<&str> = result
         .checks
         .iter()
@@ -239,8 +239,8 @@ fn db_bench_and_rounds() {
         (6_200..6_450).contains(&distinct),
         "1 - 1/e of 10,000: {distinct}"
     );
-    look("db-bench-modern", "fjall");
-    let rounds = look("insert-rounds", "redb");
+    check_workload("db-bench-modern", "fjall");
+    let rounds = check_workload("insert-rounds", "redb");
     assert_eq!(rounds.checks[0].found, "24000");
     let names: Vec<&str> = rounds.steps.iter().map(|step| step.name.as_str()).collect();
     assert_eq!(names, ["create-indexes", "round.1", "round.2", "round.3"]);
@@ -248,7 +248,7 @@ fn db_bench_and_rounds() {
 
 #[test]
 fn what_an_engine_lacks_is_named_and_left_out() {
-    let result = look("kinds-of-write", "redb");
+    let result = check_workload("kinds-of-write", "redb");
     assert_eq!(
         result
             .skipped

@@ -70,7 +70,7 @@ impl Witness {
 
     /// The number of seconds by which a call may be late: the client, the server, the client's
     /// driver and again the client each wait for a processor.
-    fn late(self) -> f64 {
+    fn end(self) -> f64 {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap() * 4.0
     }
@@ -192,7 +192,7 @@ fn a_server_that_answers_nobody_for_a_second() {
                 let witness = Witness::start();
                 let ended = run("hot", &fake.uri(), &[&COMMON[..], &SHORT, more].concat());
                 assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
-                let (stop, late) = (fake.frozen_seconds(), witness.late());
+                let (stop, late) = (fake.frozen_seconds(), witness.end());
                 assert!(stop >= STOP, "it stood still for {stop} s");
                 judge(main_step(&ended.result()), at, stop, late, is_open);
             });
@@ -311,7 +311,7 @@ fn an_engine_that_stands_still_with_the_lab() {
                 assert_eq!(lab.end(Duration::from_secs(60)), Some(0));
                 let result = lab.result();
                 let what = format!("open {is_open}, at {at}");
-                judge_gap(&result, stopped, witness.late(), &what);
+                judge_gap(&result, stopped, witness.end(), &what);
                 if is_open {
                     let step = main_step(&result);
                     near(step.latency.calls as f64, RATE * SECONDS, 2.0, "calls");
@@ -446,7 +446,7 @@ fn stop_under(server: &Server, at: f64, pace: &Pace, loops: &[bool]) -> bool {
     for (lab, _) in &mut labs {
         assert_eq!(lab.end(Duration::from_secs(60)), Some(0));
     }
-    let late = witness.late();
+    let late = witness.end();
     if is_missed {
         return false;
     }

@@ -22,7 +22,7 @@ impl AdapterSpec {
 
     /// The error, in one line, of an adapter that cannot be made.
     pub(crate) fn compile_error(&self, reason: &str) -> EngineError {
-        EngineError(self.spec().compile_error(reason))
+        EngineError(self.spec().failure_message(reason))
     }
 }
 

@@ -212,7 +212,7 @@ fn make_run(of: &str, workload: &str, given: &BTreeMap<String, String>) -> RunRe
 }
 
 /// Gives all runs data larger than their memory limit.
-fn outgrow(runs: &mut [RunResult]) {
+fn exceed_memory(runs: &mut [RunResult]) {
     for step in runs.iter_mut().flat_map(|run| run.steps.iter_mut()) {
         step.sizes.storage_bytes = Some(1 << 40);
     }
@@ -228,7 +228,7 @@ fn every_claim_is_confirmed_by_what_it_says_and_refuted_by_the_opposite() {
             outcome,
             mut runs,
         } = parse(line);
-        outgrow(&mut runs);
+        exceed_memory(&mut runs);
         let claim = only(std::slice::from_ref(&id)).unwrap().remove(0);
         let judged = judge(&claim, &runs, 2);
         assert_eq!(judged.len(), 1, "{line}: {judged:?}");

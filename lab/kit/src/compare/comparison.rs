@@ -189,7 +189,7 @@ pub fn compare(
         schema: "quarry-lab/comparison".to_owned(),
         version: 2,
         workload: first_a.run.workload.clone(),
-        remarks: remarks(a, b, steps.iter().map(|step| step.metrics.len()).sum()),
+        remarks: list_remarks(a, b, steps.iter().map(|step| step.metrics.len()).sum()),
         names,
         pairs: a
             .iter()
@@ -336,7 +336,7 @@ fn plain(value: &serde_json::Value) -> String {
     }
 }
 
-fn remarks(a: &[RunResult], b: &[RunResult], metrics: usize) -> Vec<String> {
+fn list_remarks(a: &[RunResult], b: &[RunResult], metrics: usize) -> Vec<String> {
     let mut out = Vec::new();
     if a.len() == 1 {
         out.push(

@@ -39,7 +39,7 @@ impl Counters {
 
     /// The counts since `before`; the debt stays the current one.
     #[must_use]
-    pub fn since(&self, before: &Self) -> Self {
+    pub fn delta_since(&self, before: &Self) -> Self {
         let less = |now: Option<u64>, then: Option<u64>| {
             now.zip(then.or(Some(0)))
                 .map(|(now, then)| now.saturating_sub(then))
@@ -115,7 +115,7 @@ mod tests {
             log_bytes: Some(5),
             ..Counters::default()
         };
-        let step = now.since(&before);
+        let step = now.delta_since(&before);
         assert_eq!(
             (
                 step.user_bytes,

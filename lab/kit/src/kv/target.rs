@@ -301,7 +301,7 @@ impl Target for KvTarget {
             .counted
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let since = now.since(&std::mem::replace(&mut counted, now));
+        let since = now.delta_since(&std::mem::replace(&mut counted, now));
         map.insert("counters".to_owned(), now.json());
         map.insert("counters_since_last".to_owned(), since.json());
         out

@@ -139,7 +139,7 @@ impl ProgramCall {
     /// The target refuses, does not answer, or returns impossible data.
     pub async fn run<R: Records>(&self, records: &mut R) -> Outcome<CallWork> {
         if self.procedure == Procedure::Check {
-            let found = self.look(records).await?;
+            let found = self.check_data(records).await?;
             *self.findings.lock().unwrap_or_else(PoisonError::into_inner) = found;
             return Ok(CallWork { ops: 1, rows: 0 });
         }
@@ -212,7 +212,7 @@ impl ProgramCall {
         })
     }
 
-    async fn look<R: Records>(&self, records: &mut R) -> Outcome<Vec<Finding>> {
+    async fn check_data<R: Records>(&self, records: &mut R) -> Outcome<Vec<Finding>> {
         match self.state.program {
             Program::Trx => trx::check(&self.state, records).await,
             Program::Tpcc => tpcc::check(&self.state, records).await,

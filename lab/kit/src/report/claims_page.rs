@@ -103,7 +103,7 @@ fn write_study(out: &mut String, title: &str, mine: &[&Judgement]) {
         let _ = writeln!(
             out,
             "<li id=\"{}\"><strong>{}</strong> {}: <span class=\"muted\">{}</span></li>",
-            anchor(judgement),
+            anchor_id(judgement),
             escape(&judgement.id),
             escape(&capital(&judgement.statement)),
             escape(&judgement.remark)
@@ -112,7 +112,7 @@ fn write_study(out: &mut String, title: &str, mine: &[&Judgement]) {
     out.push_str("</ul></details>\n");
 }
 
-fn anchor(judgement: &Judgement) -> String {
+fn anchor_id(judgement: &Judgement) -> String {
     escape(
         &format!("{}-{}", judgement.id, judgement.target)
             .replace(|letter: char| !letter.is_ascii_alphanumeric(), "-"),
@@ -137,7 +137,7 @@ fn write_claim(out: &mut String, judgement: &Judgement) {
             {}<span class=\"muted line\">Rule: {}</span>\
          <span class=\"muted line\">{}</span><span class=\"line\">{}</span></th><td \
          rowspan=\"{rows}\">{}</td>",
-        anchor(judgement),
+        anchor_id(judgement),
         escape(&judgement.id),
         escape(&capital(&judgement.statement)),
         escape(&judgement.rule),

@@ -67,7 +67,7 @@ pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
             other_workload: other.run.workload.clone(),
         });
     }
-    let usable = usable(runs);
+    let usable = usable_runs(runs);
     let first = usable.first().unwrap_or(first);
     let groups = group(&usable);
     let mut out = head(&format!("{}: {} runs", first.run.title, runs.len()));
@@ -121,7 +121,7 @@ pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
 
 /// The runs whose numbers are on the page: complete and right ones, if there are any. The page says
 /// what became of the others.
-fn usable(runs: &[RunResult]) -> Vec<RunResult> {
+fn usable_runs(runs: &[RunResult]) -> Vec<RunResult> {
     let is_usable = |run: &&RunResult| {
         run.run.complete && run.checks.iter().all(|check| check.passed != Some(false))
     };

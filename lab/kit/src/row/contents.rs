@@ -295,7 +295,11 @@ mod tests {
         (id, fields)
     }
 
-    fn look(kind: DocumentKind, id: &Key, fields: &[(&'static str, Value)]) -> Result<(), String> {
+    fn check_row(
+        kind: DocumentKind,
+        id: &Key,
+        fields: &[(&'static str, Value)],
+    ) -> Result<(), String> {
         let views = fields.iter().map(|(name, value)| (*name, value.into()));
         Contents::of(&table(kind)).check(Some(id), views)
     }
@@ -312,21 +316,25 @@ mod tests {
             DocumentKind::Small,
         ] {
             let (id, mut fields) = draw_row(kind, 7);
-            assert_eq!(look(kind, &id, &fields), Ok(()), "{kind:?}");
+            assert_eq!(check_row(kind, &id, &fields), Ok(()), "{kind:?}");
             let mut random = stream(3, "run", "update-set", 0);
             let (name, mut value) = kind.fresh_field(&mut random, 24);
             write_checksum(kind, name, Some(&id), &mut value);
             let at = fields.iter().position(|(known, _)| *known == name);
             fields[at.unwrap()].1 = value;
-            assert_eq!(look(kind, &id, &fields), Ok(()), "{kind:?} after a change");
+            assert_eq!(
+                check_row(kind, &id, &fields),
+                Ok(()),
+                "{kind:?} after a change"
+            );
             for missing in 0..fields.len() {
                 let mut fewer = fields.clone();
                 fewer.remove(missing);
-                assert!(look(kind, &id, &fewer).is_err(), "{kind:?} {missing}");
+                assert!(check_row(kind, &id, &fewer).is_err(), "{kind:?} {missing}");
             }
             let (other, _) = draw_row(kind, 8);
             assert!(
-                look(kind, &other, &fields).is_err(),
+                check_row(kind, &other, &fields).is_err(),
                 "{kind:?}: the contents of another row"
             );
             let cut = |value: &Value| match value {
@@ -336,7 +344,7 @@ mod tests {
             for at in 0..fields.len() {
                 let mut changed = fields.clone();
                 changed[at].1 = cut(&changed[at].1);
-                assert!(look(kind, &id, &changed).is_err(), "{kind:?} {at}");
+                assert!(check_row(kind, &id, &changed).is_err(), "{kind:?} {at}");
             }
         }
     }

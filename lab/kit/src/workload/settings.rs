@@ -142,7 +142,7 @@ impl Workload {
             (None, None, None) => base.times_memory.or(self.defaults.times_memory),
             _ => None,
         };
-        let merged = given.or(base).or(&self.defaults);
+        let merged = given.fill_from(base).fill_from(&self.defaults);
         let mut settings = Settings {
             preset: preset.to_owned(),
             rows: merged.rows.unwrap_or(0),

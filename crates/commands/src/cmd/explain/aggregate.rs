@@ -51,7 +51,7 @@ pub(super) fn explain_aggregate<'a>(
     let ns = coll.as_ref().map(|c| c.ns());
     let allowed = ns.map(|ns| settings::allowed_indexes(cx.service, ns, inner, &a.shape()));
     // Queries that settings reject can still be explained.
-    let host = host.allowing(ns, allowed.and_then(Result::unwrap_or_default));
+    let host = host.with_allowed_indexes(ns, allowed.and_then(Result::unwrap_or_default));
     let exec = ExecContext::new(&env, &host);
     aggregation(cx, &pipeline, hint, &exec, level)
 }

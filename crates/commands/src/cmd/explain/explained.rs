@@ -50,7 +50,7 @@ impl ExplainTarget {
         let shown = |p: Plan| {
             let estimate = p.estimate;
             let root = self.find.operators(c.clone(), p);
-            root.show().expecting(estimate.as_ref())
+            root.show().with_estimates(estimate.as_ref())
         };
         others.into_iter().map(shown).collect()
     }

@@ -37,7 +37,7 @@ pub(super) fn explain_read<'a>(
     let in_force = collation.document().map(|d| d.to_buf());
     let (view, _) = cx.read_view()?;
     let host = StoreHost::new(cx.service.arc()?, in_force.clone(), None)
-        .reading(view.clone())
+        .with_view(view.clone())
         .leaving_no_trace();
     let exec = ExecContext::new(&env, &host);
     let own = own.as_str().unwrap_or_default();

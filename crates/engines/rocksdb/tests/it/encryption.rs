@@ -78,7 +78,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
     all
 }
 
-fn showing(path: &Path) -> Vec<PathBuf> {
+fn list_readable(path: &Path) -> Vec<PathBuf> {
     let shows = |file: &PathBuf| {
         // A file that the engine has deleted meanwhile shows nothing.
         let bytes = fs::read(file).unwrap_or_default();
@@ -135,7 +135,7 @@ fn no_file_shows_what_was_written_and_a_kill_loses_nothing() {
     // Without encryption the search finds plaintext in tables, blob files and journal.
     drop(open_filled(&open, None));
     let engine = open_filled(&open.with_file_name("open2"), None);
-    let found = showing(&open.with_file_name("open2"));
+    let found = list_readable(&open.with_file_name("open2"));
     for kind in ["sst", "blob", "log"] {
         let has = found
             .iter()
@@ -144,7 +144,7 @@ fn no_file_shows_what_was_written_and_a_kill_loses_nothing() {
     }
     drop(engine);
     let engine = open_filled(&sealed, Some(master()));
-    assert_eq!(showing(&sealed), Vec::<PathBuf>::new());
+    assert_eq!(list_readable(&sealed), Vec::<PathBuf>::new());
     copy(&sealed, &killed);
     let point = root.path().join("checkpoint");
     engine.checkpoint(&point).unwrap();
@@ -154,7 +154,7 @@ fn no_file_shows_what_was_written_and_a_kill_loses_nothing() {
         assert_eq!(read_all(&engine).unwrap(), 2020, "{}", path.display());
         assert!(engine.verify().unwrap().findings.is_empty());
         drop(engine);
-        assert_eq!(showing(path), Vec::<PathBuf>::new());
+        assert_eq!(list_readable(path), Vec::<PathBuf>::new());
     }
 }
 

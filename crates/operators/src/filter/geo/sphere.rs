@@ -76,11 +76,11 @@ impl Point {
 /// Exactly a hemisphere does not count, with a tolerance for rounding.
 pub(super) fn is_beyond_hemisphere(ring: &[Point]) -> bool {
     const ROUNDING: f64 = 1e-14;
-    turning(ring) < -ROUNDING
+    sum_turns(ring) < -ROUNDING
 }
 
 /// The sum of a ring's left turns: a full turn minus the solid angle on its left.
-fn turning(ring: &[Point]) -> f64 {
+fn sum_turns(ring: &[Point]) -> f64 {
     let n = ring.len();
     let at = |i: usize| ring.get(i % n).copied();
     let mut turning = 0.0;

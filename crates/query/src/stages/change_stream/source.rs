@@ -34,7 +34,7 @@ pub(super) fn open(
     if from < log.oldest() {
         return Err(report_lost_history(from));
     }
-    let watch = Arc::new(log.watch(spec.scope.concerned()));
+    let watch = Arc::new(log.watch(spec.scope.namespace_hash()));
     let reader = store.read_log(from).ok_or_else(no_log)?.with_images();
     progress.open(Arc::clone(&watch), from);
     let source = Source {

@@ -59,7 +59,7 @@ pub(super) enum Scope {
 }
 
 impl Scope {
-    pub(super) fn concerned(&self) -> NamespaceHash {
+    pub(super) fn namespace_hash(&self) -> NamespaceHash {
         match self {
             Scope::Collection { db, coll } => NamespaceHash::hash(db, Some(coll)),
             Scope::Database(db) => NamespaceHash::hash(db, None),

@@ -108,7 +108,7 @@ fn run(seed: u64, changes: usize) -> Run {
     let place = TestFolder::new();
     let (data, repository) = (place.at("data"), place.at("repository"));
     let mut random = StdRng::seed_from_u64(seed ^ 0x5bd1_e995);
-    let server = Process::with(&data, &[]);
+    let server = Process::start_with(&data, &[]);
     let uri = format!("mongodb://{}", server.address());
     let mut writer = Writer::new(connect(server.address()), seed);
     let counter = Counter::start(server.address());
@@ -158,7 +158,7 @@ impl Run {
     fn compare(&self, at: Time, to: &str) {
         let (repository, copy) = (self.place.at("repository"), self.place.at("copy"));
         let said = run_quarry(&restore(&repository, &copy, to));
-        let server = Process::with(&copy, &[]);
+        let server = Process::start_with(&copy, &[]);
         let mut client = connect(server.address());
         let found = read(&mut client);
         let behind = self.history.partition_point(|(time, _)| *time <= at);

@@ -211,7 +211,7 @@ fn whatever_a_lab_asks_for_is_read_or_refused() {
         match (wanted, to_sample(&line)) {
             (None, None) => Outcome::Refused(1),
             (wanted, sample) => {
-                let both = sample.map(|sample| sample.since(&sample).cpu());
+                let both = sample.map(|sample| sample.delta_since(&sample).cpu());
                 Outcome::Accepted(number_of((wanted.is_some(), both)))
             }
         }

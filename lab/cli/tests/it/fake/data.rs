@@ -142,7 +142,7 @@ pub(super) fn is_empty_batch(reply: &Document) -> bool {
 }
 
 /// The event of an insert in a change stream.
-fn tell(collection: &str, document: &Document, state: &mut State, faults: Faults) {
+fn record_event(collection: &str, document: &Document, state: &mut State, faults: Faults) {
     if state.streams.is_empty() {
         return;
     }
@@ -341,7 +341,7 @@ pub(super) fn insert(
     let count = batch.len();
     for document in batch {
         state.inserted += 1;
-        tell(collection, &document, state, faults);
+        record_event(collection, &document, state, faults);
         if !faults
             .lose_every
             .is_some_and(|every| state.inserted.is_multiple_of(every))
