@@ -29,10 +29,10 @@ impl Matcher {
         let mut env = Env::new(now_ms, 1);
         env.profile = profile;
         env.collation = collate;
-        Matcher::in_env(filter, &env)
+        Matcher::parse_in(filter, &env)
     }
 
-    fn in_env(filter: Doc<'_>, env: &Env) -> Result<Matcher> {
+    fn parse_in(filter: Doc<'_>, env: &Env) -> Result<Matcher> {
         let filter = Filter::parse(&mut ParseCx::new(env), filter)?;
         Ok(Matcher(filter, env.collation.clone(), None))
     }
@@ -80,7 +80,7 @@ impl Service {
     /// # Errors
     /// The filter parser's.
     pub(crate) fn matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
-        Matcher::in_env(filter, &self.filter_env())
+        Matcher::parse_in(filter, &self.filter_env())
     }
 
     /// The environment of a filter outside of a query: the time, and the cluster time if there is

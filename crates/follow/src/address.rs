@@ -78,7 +78,7 @@ impl Address {
     /// The error of a string that the driver rejects. The string is parsed again without its
     /// password, so the error cannot contain it.
     async fn explain(&self) -> FollowError {
-        let shown = self.without_secrets();
+        let shown = self.hide_secrets();
         let why = match ClientOptions::parse(shown.as_str()).await {
             Ok(_) => "the password between : and @ must be percent-encoded".to_owned(),
             Err(e) => e.kind.to_string().replace('\n', " "),
@@ -87,7 +87,7 @@ impl Address {
     }
 
     /// The string for people.
-    fn without_secrets(&self) -> String {
+    fn hide_secrets(&self) -> String {
         let Some(parts) = AddressParts::of(&self.uri) else {
             return hide_options(&self.uri);
         };

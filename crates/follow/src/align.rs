@@ -98,7 +98,7 @@ impl Aligner {
     async fn drop_gone(&self, found: &Survey, entries: &mut Vec<Entry>) -> Result<()> {
         let mut kept = Vec::new();
         for entry in entries.drain(..) {
-            if found.by_key(&entry.key).is_some() {
+            if found.find_by_key(&entry.key).is_some() {
                 kept.push(entry);
                 continue;
             }
@@ -122,7 +122,7 @@ impl Aligner {
 
     /// Collections that exchange names are first renamed to temporary names.
     async fn rename_moved(&self, found: &Survey, entries: &mut [Entry]) -> Result<()> {
-        let wanted = |entry: &Entry| found.by_key(&entry.key).map(|f| f.target.clone());
+        let wanted = |entry: &Entry| found.find_by_key(&entry.key).map(|f| f.target.clone());
         let taken: Vec<Ns> = entries.iter().map(|e| e.target.clone()).collect();
         for (number, entry) in entries.iter_mut().enumerate() {
             let to = wanted(entry).unwrap_or_else(|| entry.target.clone());
@@ -136,7 +136,7 @@ impl Aligner {
             if to != entry.target {
                 self.rename(entry, to).await?;
             }
-            if let Some(now) = found.by_key(&entry.key)
+            if let Some(now) = found.find_by_key(&entry.key)
                 && now.source != entry.source
             {
                 entry.source = now.source.clone();
@@ -167,7 +167,7 @@ impl Aligner {
 
     async fn change_options(&self, found: &Survey, entries: &mut [Entry]) -> Result<()> {
         for entry in entries {
-            let Some(now) = found.by_key(&entry.key) else {
+            let Some(now) = found.find_by_key(&entry.key) else {
                 continue;
             };
             if now.options == entry.options {

@@ -94,7 +94,7 @@ impl Survey {
         }
     }
 
-    pub(crate) fn by_key(&self, key: &Bson) -> Option<&SourceCollection> {
+    pub(crate) fn find_by_key(&self, key: &Bson) -> Option<&SourceCollection> {
         self.collections.iter().find(|found| &found.key == key)
     }
 }

@@ -226,7 +226,7 @@ impl Verifier {
                 to: upper,
             };
             let mut there = open(&self.target, entry.name_in_target(), &here).await?;
-            let mut left = by_id(chunk.documents)?;
+            let mut left = key_by_id(chunk.documents)?;
             while there.advance().await? {
                 doubtful.extend(compare_document(&mut left, there.current())?);
                 if doubtful.len() >= DOCUMENTS
@@ -495,7 +495,7 @@ fn bson_id(document: &RawDocumentBuf) -> Result<Bson> {
     Ok(Bson::try_from(write::id_of(document)?)?)
 }
 
-fn by_id(documents: Vec<RawDocumentBuf>) -> Result<Documents> {
+fn key_by_id(documents: Vec<RawDocumentBuf>) -> Result<Documents> {
     let mut by_id = HashMap::new();
     for document in documents {
         by_id.insert(write::bytes_of(&write::id_of(&document)?), document);

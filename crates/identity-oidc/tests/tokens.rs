@@ -60,13 +60,13 @@ fn unsigned(header: &Value, claims: &Value) -> String {
     format!("{}.{}", b64(header.to_string()), b64(claims.to_string()))
 }
 
-fn by_curve(key: &EcdsaKeyPair, header: &Value, claims: &Value) -> String {
+fn sign_by_curve(key: &EcdsaKeyPair, header: &Value, claims: &Value) -> String {
     let signed = unsigned(header, claims);
     let signature = key.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
     format!("{signed}.{}", b64(signature))
 }
 
-fn by_rsa(
+fn sign_by_rsa(
     key: &RsaKeyPair,
     how: &'static dyn RsaEncoding,
     header: &Value,
@@ -147,7 +147,7 @@ impl Idp {
     }
 
     fn token(&self, claims: &Value) -> String {
-        by_curve(&self.p256, &json!({ "alg": "ES256", "kid": "e" }), claims)
+        sign_by_curve(&self.p256, &json!({ "alg": "ES256", "kid": "e" }), claims)
     }
 }
 
@@ -168,11 +168,11 @@ fn tokens_of_each_kind_of_key_are_believed() {
         ends_ms: (NOW_S + 660) * 1000,
     };
     for token in [
-        by_curve(&idp.p256, &header("ES256", "e"), &c),
-        by_curve(&idp.p384, &header("ES384", "f"), &c),
-        by_rsa(&idp.rsa, &RSA_PKCS1_SHA256, &header("RS256", "r"), &c),
-        by_rsa(&idp.rsa, &RSA_PKCS1_SHA512, &header("RS512", "r"), &c),
-        by_rsa(&idp.rsa, &RSA_PSS_SHA384, &header("PS384", "r"), &c),
+        sign_by_curve(&idp.p256, &header("ES256", "e"), &c),
+        sign_by_curve(&idp.p384, &header("ES384", "f"), &c),
+        sign_by_rsa(&idp.rsa, &RSA_PKCS1_SHA256, &header("RS256", "r"), &c),
+        sign_by_rsa(&idp.rsa, &RSA_PKCS1_SHA512, &header("RS512", "r"), &c),
+        sign_by_rsa(&idp.rsa, &RSA_PSS_SHA384, &header("PS384", "r"), &c),
         idp.token(&claims_with("aud", json!(["other", "quarry"]))),
         idp.token(&claims_without("nbf")),
     ] {
@@ -202,26 +202,29 @@ fn a_wrong_signature_is_refused_whatever_it_says_of_itself() {
         format!("{text}.{}", b64(tag.as_ref()))
     };
     let none = format!("{}.", unsigned(&header("none", "e"), &c));
-    let unknown = by_curve(&idp.p256, &header("ES256", "nobody"), &c);
-    let rsa_by_curve = by_curve(&idp.p256, &header("ES256", "r"), &c);
+    let unknown = sign_by_curve(&idp.p256, &header("ES256", "nobody"), &c);
+    let rsa_by_curve = sign_by_curve(&idp.p256, &header("ES256", "r"), &c);
     let mut bits = URL_SAFE_NO_PAD.decode(signature).unwrap();
     bits[7] ^= 1;
     for (token, why) in [
         (format!("{signed}.{}", b64(&bits)), "the signature"),
         (format!("{signed}."), "the signature"),
         (format!("{changed}.{signature}"), "the signature"),
-        (by_curve(&other, &header("ES256", "e"), &c), "the signature"),
+        (
+            sign_by_curve(&other, &header("ES256", "e"), &c),
+            "the signature",
+        ),
         (none, "no header that can be used"),
         (hmac("e"), wrong_key),
         (hmac("secret"), wrong_key),
         (unknown, wrong_key),
         (rsa_by_curve, wrong_key),
         (
-            by_curve(&idp.p256, &json!({ "alg": "ES256" }), &c),
+            sign_by_curve(&idp.p256, &json!({ "alg": "ES256" }), &c),
             "names no key",
         ),
         (
-            by_curve(
+            sign_by_curve(
                 &idp.p256,
                 &json!({ "alg": "ES256", "kid": "e", "crit": ["b64"] }),
                 &c,
@@ -312,7 +315,7 @@ fn new_keys_are_found_and_the_file_is_read_seldom() {
     let idp = Idp::new();
     let providers = idp.providers();
     let new = curve(&ECDSA_P256_SHA256_FIXED_SIGNING);
-    let token = |kid: &str| by_curve(&new, &json!({ "alg": "ES256", "kid": kid }), &claims());
+    let token = |kid: &str| sign_by_curve(&new, &json!({ "alg": "ES256", "kid": kid }), &claims());
     let rotate = |kid: &str| write(&idp.file(), &[curve_jwk(&new, kid, "P-256")]);
     let verify = |kid: &str, s: u64| providers.verify(&token(kid), at(NOW_S, s));
     assert!(verify("n1", 100).0.is_err());

@@ -274,19 +274,19 @@ impl Decimal128 {
             }
             .unwrap_or(Decimal128::INFINITY);
         }
-        self.wide_function(|cx, w| cx.exp(w)).without_zeros()
+        self.wide_function(|cx, w| cx.exp(w)).trim_zeros()
     }
     /// Natural logarithm; NaN below zero, minus infinity at zero.
     pub fn ln(self) -> Decimal128 {
-        self.wide_function(|cx, w| cx.ln(w)).without_zeros()
+        self.wide_function(|cx, w| cx.ln(w)).trim_zeros()
     }
     /// Decimal logarithm; NaN below zero, minus infinity at zero.
     pub fn log10(self) -> Decimal128 {
-        self.wide_function(|cx, w| cx.log10(w)).without_zeros()
+        self.wide_function(|cx, w| cx.log10(w)).trim_zeros()
     }
     /// Removes the digits after the point of a whole number, also of one that became whole by
     /// rounding: MongoDB's library computes with binary numbers.
-    fn without_zeros(self) -> Decimal128 {
+    fn trim_zeros(self) -> Decimal128 {
         match self.parts() {
             DecimalParts::Finite { exponent, .. } if exponent < 0 && self.is_integer() => {
                 self.to_integral(Rounding::Trunc)

@@ -10,8 +10,8 @@ use crate::physical::{
 };
 use crate::pipeline::QueryParts;
 use crate::plan::{
-    AllowedIndexes, Hint, Plan, PlanRequest, RejectedPlans, RequiredOutput, columns, distinct_plan,
-    may_scan, plan_read,
+    AllowedIndexes, Hint, Plan, PlanRequest, RejectedPlans, RequiredOutput, check_may_scan,
+    columns, distinct_plan, plan_read,
 };
 use model::{Doc, DocBuf, Result, bail, code};
 use operators::Env;
@@ -347,7 +347,7 @@ impl Find {
                 "error processing query: text and tailable cursor not allowed in same query"
             );
         }
-        may_scan(&coll, &self.filter)?;
+        check_may_scan(&coll, &self.filter)?;
         let reverse = matches!(self.hint, Some(Hint::Natural { reverse: true }));
         let filter = Some(self.filter.clone());
         let mut read = CollectionRead::tail(coll, reverse, filter, self.enough());
@@ -394,7 +394,7 @@ impl Find {
             None => read,
             Some(pattern) => {
                 let sort = Sort::new(read, pattern.clone(), self.enough());
-                Box::new(sort.below_projection(projected))
+                Box::new(sort.with_projection(projected))
             }
         }
     }

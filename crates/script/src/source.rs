@@ -3,7 +3,7 @@
 
 /// The texts to evaluate, in order, until one is not a syntax error; each evaluates to a function.
 pub(crate) fn candidates(text: &str) -> Vec<String> {
-    let text = without_comments(text);
+    let text = skip_comments(text);
     let body = format!("(function() {{ {text}\n}})");
     let text = text.trim_end_matches([';', ' ', '\t', '\n', '\r']);
     if is_function(text) {
@@ -17,7 +17,7 @@ pub(crate) fn candidates(text: &str) -> Vec<String> {
 }
 
 /// The text without leading white space and comments.
-fn without_comments(text: &str) -> &str {
+fn skip_comments(text: &str) -> &str {
     let mut rest = text.trim_start();
     loop {
         let after = if let Some(line) = rest.strip_prefix("//") {

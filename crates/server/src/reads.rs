@@ -108,7 +108,7 @@ fn begin(settings: &Settings, log: &Arc<Log>) -> Result<Readers, String> {
     let config = service_config(settings, memory, Arc::clone(log));
     let service = Service::new(config, clock, Arc::new(store));
     set_parameters(settings, &service)?;
-    service.access.without_localhost_exception();
+    service.access.end_localhost_exception();
     service.state.load(&service.store).map_err(|e| text(&e))?;
     let service = service.into_shared();
     background::start_for_reading(&service).map_err(|e| text(&e))?;

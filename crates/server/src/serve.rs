@@ -307,7 +307,7 @@ fn apply_settings(settings: &Settings, service: &Service) -> Result<(), ServeErr
     // A connection that another server on this machine forwards comes from this machine.
     let is_handed_over = settings.tikv.address.is_some() && settings.listens_beyond_localhost();
     if is_handed_over || !service.state.parameters.bool("enableLocalhostAuthBypass") {
-        service.access.without_localhost_exception();
+        service.access.end_localhost_exception();
     }
     let loaded = service.state.load(&service.store);
     let loaded = loaded.and_then(|()| service.keep_version());

@@ -173,7 +173,7 @@ impl Gate {
     }
 
     /// Has `waker` called when the current change is over; `None` when no change waits or runs.
-    pub fn when_open(&self, waker: Waker) -> Option<Registration> {
+    pub fn wake_when_open(&self, waker: Waker) -> Option<Registration> {
         let registered = self.waiters.get_or_init(Arc::default).register(OPEN, waker);
         let closed = *self.closed.lock();
         closed.then_some(registered)
@@ -200,7 +200,7 @@ impl ClosingGuard {
     }
 
     /// Has `waker` called when nobody is inside any more; `None` when that is so already.
-    pub fn when_alone(&self, waker: Waker) -> Option<Registration> {
+    pub fn wake_when_alone(&self, waker: Waker) -> Option<Registration> {
         let gate = &self.0;
         let registered = gate
             .waiters

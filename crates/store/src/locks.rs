@@ -176,7 +176,7 @@ impl LockTable {
     /// Has `waker` called when the claim of a key is released; `None` when the key is not claimed.
     /// Of several waiters one is called. The next one is called when that one drops its
     /// registration while the key is free.
-    pub fn when_released(&self, key: KeyId, waker: Waker) -> Option<Registration> {
+    pub fn wake_when_released(&self, key: KeyId, waker: Waker) -> Option<Registration> {
         let (stripes, at) = (Arc::clone(&self.stripes), self.stripe_of(key));
         let is_held = move || {
             let claims = stripes[at].claims.lock();

@@ -71,7 +71,7 @@ impl Collection {
     ) -> Result<Option<Vec<u8>>> {
         let (low, high) = (&segment.head.low[..], &segment.head.high[..]);
         let (view, all) = (ReadView::LATEST, usize::MAX);
-        let notes = self.touched_notes(&view, index, low, Some(high), all, go_on)?;
+        let notes = self.read_touch_notes(&view, index, low, Some(high), all, go_on)?;
         let touched: FxHashSet<&[u8]> = notes
             .iter()
             .filter_map(|n| crate::format::segment::touched_id(n))

@@ -4,7 +4,7 @@ use lab_kit::engine::{EngineOptions, LabEngine};
 use lab_kit::kv::{ENGINE_DATA, KvTarget, OwnDirectory};
 use lab_kit::target::TargetError;
 
-use crate::credentials::without_password;
+use crate::credentials::hide_password;
 use crate::errors::LabError;
 use crate::load::{Job, Link};
 use crate::mongo::{MongoSettings, MongoTarget};
@@ -70,7 +70,7 @@ async fn open_mongo(plan: &RunPlan<'_>) -> Result<MongoTarget, LabError> {
 
 fn wrong(given: &str, reason: &str) -> LabError {
     TargetError::Address {
-        given: without_password(given),
+        given: hide_password(given),
         reason: reason.to_owned(),
     }
     .into()
@@ -81,7 +81,7 @@ async fn open_mysql(plan: &RunPlan<'_>) -> Result<lab_sql::SqlTarget, LabError> 
     let arguments = plan.arguments;
     let options = lab_sql::Options {
         address: arguments.target.clone(),
-        shown: without_password(&arguments.target),
+        shown: hide_password(&arguments.target),
         may_drop: arguments.drop || arguments.db == DEFAULT_DB,
         database: arguments.db.clone(),
         data_dir: arguments.data_dir.clone(),

@@ -94,7 +94,7 @@ impl Control {
     }
 
     /// Tells background clients that the measured work has ended.
-    pub(crate) fn measured_work_is_over(&self) {
+    pub(crate) fn end_measured_work(&self) {
         self.over.store(true, Ordering::Release);
     }
 }

@@ -1,7 +1,7 @@
 //! Passwords: removed from addresses before anything is stored or shown.
 
 /// `scheme://user:password@host` without the password; everything else is kept.
-pub(crate) fn without_password(uri: &str) -> String {
+pub(crate) fn hide_password(uri: &str) -> String {
     let Some((scheme, rest)) = uri.split_once("://") else {
         return uri.to_owned();
     };
@@ -36,7 +36,7 @@ mod tests {
             ),
             ("mysql://root@h:3306/x", "mysql://root@h:3306/x"),
         ] {
-            assert_eq!(without_password(given), kept);
+            assert_eq!(hide_password(given), kept);
         }
     }
 }

@@ -73,7 +73,7 @@ impl Condition {
     }
 
     /// The limit in microseconds.
-    pub fn below_us(&self) -> f64 {
+    pub fn limit_us(&self) -> f64 {
         self.below_us
     }
 
@@ -268,10 +268,10 @@ mod tests {
     #[test]
     fn conditions_are_parsed_and_mistakes_reported() {
         let condition = Condition::parse("p99.9<2.5ms").unwrap();
-        assert_eq!(condition.below_us(), 2_500.0);
-        assert_eq!(Condition::parse("max<1s").unwrap().below_us(), 1e6);
+        assert_eq!(condition.limit_us(), 2_500.0);
+        assert_eq!(Condition::parse("max<1s").unwrap().limit_us(), 1e6);
         assert_eq!(
-            Condition::parse("mean <= 300 us").unwrap().below_us(),
+            Condition::parse("mean <= 300 us").unwrap().limit_us(),
             300.0
         );
         for text in ["p99", "p98<1ms", "p99<1", "p99<-1ms", "rate<1ms"] {

@@ -24,7 +24,7 @@ pub(crate) use login::{
     LoginMethod, from_base64, mechanisms_of, no_mechanism, rounds, sasl_continue, sasl_start, x509,
 };
 pub(crate) use plain::plain_start;
-pub(crate) use rights::{Rights, unauthorized_error, without_secrets};
+pub(crate) use rights::{Rights, hide_secrets, unauthorized_error};
 pub use service::Access;
 pub(crate) use token::{expects_token, token_continue, token_start};
 pub use user::User;

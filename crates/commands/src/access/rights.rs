@@ -81,13 +81,13 @@ fn write_masked(w: &mut DocWriter<'_>, doc: Doc<'_>) {
 }
 
 /// A command for display, without its secrets.
-pub(crate) fn without_secrets(body: Doc<'_>) -> DocBuf {
+pub(crate) fn hide_secrets(body: Doc<'_>) -> DocBuf {
     DocBuf::build(|w| write_masked(w, body))
 }
 
 /// 13 Unauthorized with MongoDB's message.
 pub(crate) fn unauthorized_error(db: &str, body: Doc<'_>) -> MongoError {
-    let shown = without_secrets(body);
+    let shown = hide_secrets(body);
     let mut text = Value::Document(shown.doc()).to_string();
     if text.len() > SHOWN_BYTES_MAX {
         let end = (0..=SHOWN_BYTES_MAX)

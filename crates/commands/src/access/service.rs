@@ -98,7 +98,7 @@ impl Access {
     }
 
     /// Ends the localhost exception at the start, for `enableLocalhostAuthBypass: false`.
-    pub fn without_localhost_exception(&self) {
+    pub fn end_localhost_exception(&self) {
         self.populated.store(true, Ordering::Relaxed);
     }
 

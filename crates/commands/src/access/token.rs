@@ -43,7 +43,7 @@ pub(crate) fn token_start(
     }
     let content = read_payload(payload)?;
     if content.contains("jwt") {
-        return by_token(access, identity, content, moment);
+        return log_in_by_token(access, identity, content, moment);
     }
     let name = match content.field("n") {
         Value::String(name) => Some(name),
@@ -90,15 +90,15 @@ pub(crate) fn token_continue(
     payload: &[u8],
     moment: Moment,
 ) -> Result<Login> {
-    let login =
-        read_payload(payload).and_then(|content| by_token(access, identity, content, moment));
+    let login = read_payload(payload)
+        .and_then(|content| log_in_by_token(access, identity, content, moment));
     if !matches!(login, Ok(Login::Wait(_))) {
         identity.pending = None;
     }
     login
 }
 
-fn by_token(
+fn log_in_by_token(
     access: &Access,
     identity: &mut Identity,
     content: Doc<'_>,

@@ -506,7 +506,7 @@ impl<'a> Operation<'a> {
     /// has this identity, or if the entry has no identity.
     fn create(&self, cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<()> {
         let service = cx.service;
-        names::may_create(ns)?;
+        names::check_may_create(ns)?;
         let there = service.store.collection(ns)?;
         if there.is_some_and(|c| self.id.is_none_or(|id| id == c.uuid())) {
             return Ok(());

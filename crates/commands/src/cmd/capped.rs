@@ -143,7 +143,7 @@ fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             from.coll()
         );
     }
-    names::may_create(&to)?;
+    names::check_may_create(&to)?;
     let size = to_i64(&cx.args.value("size")).unwrap_or(0);
     if size < 1 {
         bail!(

@@ -63,7 +63,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     };
     let found = match is_read_by_pipeline(cx.service, &view, &ns, coll.as_deref())? {
         true => count_view(cx, &find, ns, &env)?,
-        false => find.count(coll)?.for_running().run(&env)?,
+        false => find.count(coll)?.drop_bounds().run(&env)?,
     };
     put(cx, found);
     Ok(Outcome::Reply)

@@ -110,9 +110,9 @@ const CAPPED_BYTES_MAX: i64 = 1 << 50;
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let named = names::own(cx)?;
     let options = check(cx, &named)?;
-    names::may_create(&named)?;
+    names::check_may_create(&named)?;
     let ns = created_namespace(&named)?;
-    names::may_create(&ns)?;
+    names::check_may_create(&ns)?;
     check_transaction(cx)?;
     if let Some(there) = cx.collection(&ns)? {
         // Outside of transactions, creating a collection a second time changes nothing.

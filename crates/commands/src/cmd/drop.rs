@@ -243,7 +243,7 @@ fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             );
         }
     }
-    names::may_create(&to)?;
+    names::check_may_create(&to)?;
     if from == to {
         bail!(
             code::ILLEGAL_OPERATION,

@@ -60,7 +60,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let coll = cx.collection(&ns)?;
     check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
     if let Some(c) = &coll
-        && by_id(cx, &ns, &args, c)?
+        && find_by_id(cx, &ns, &args, c)?
     {
         return Ok(Outcome::Reply);
     }
@@ -98,7 +98,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 /// Answers a query `{_id: value}` directly; false when the query is not of that form.
-fn by_id(
+fn find_by_id(
     cx: &mut Ctx<'_, '_>,
     ns: &Namespace,
     args: &FindArgs<'_>,
@@ -235,7 +235,7 @@ fn has_expr(filter: Doc<'_>) -> bool {
     })
 }
 
-fn not_in_pipelines(option: &str) -> MongoError {
+fn pipeline_option_error(option: &str) -> MongoError {
     MongoError::new(
         code::INVALID_PIPELINE_OPERATOR,
         format!("Option {option} not supported in aggregation"),
@@ -260,7 +260,7 @@ fn check_view(args: &FindArgs<'_>) -> Result<()> {
     refused
         .iter()
         .find(|(given, _)| *given)
-        .map_or(Ok(()), |(_, option)| Err(not_in_pipelines(option)))
+        .map_or(Ok(()), |(_, option)| Err(pipeline_option_error(option)))
 }
 
 /// Whether the query may use temporary files. Only sorts do, so other queries skip the parameter.
@@ -304,7 +304,7 @@ fn open(
         }
         None => Box::new(EmptyStream),
         Some(c) if args.cursor.tailable && names::is_timeseries(&c) => {
-            return Err(not_in_pipelines("tailable"));
+            return Err(pipeline_option_error("tailable"));
         }
         Some(c) if args.cursor.tailable && !c.is_capped() => {
             bail!(

@@ -272,7 +272,7 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<ActiveCursor> {
 }
 
 /// Checks the right to kill the cursor of another user.
-fn may_kill(cx: &Ctx<'_, '_>, id: i64) -> Result<()> {
+fn check_may_kill(cx: &Ctx<'_, '_>, id: i64) -> Result<()> {
     let Some((owner, ns)) = cx.service.cursors.owner(id) else {
         return Ok(());
     };
@@ -311,7 +311,7 @@ fn kill_cursors(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     }
     if cx.service.access.is_enabled() {
-        ids.iter().try_for_each(|id| may_kill(cx, *id))?;
+        ids.iter().try_for_each(|id| check_may_kill(cx, *id))?;
     }
     let (killed, missing): (Vec<i64>, Vec<i64>) =
         ids.into_iter().partition(|id| cx.service.cursors.kill(*id));

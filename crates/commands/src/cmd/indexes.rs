@@ -129,7 +129,7 @@ impl CreateProgress {
 
 fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
-    names::may_create(&ns)?;
+    names::check_may_create(&ns)?;
     let documents = cx.args.documents("createIndexes", "indexes")?;
     if documents.is_empty() {
         bail!(code::BAD_VALUE, "Must specify at least one index to create");
@@ -495,7 +495,7 @@ fn drop_indexes(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let names: Vec<&str> = chosen.iter().map(|i| i.name()).collect();
     cx.service
-        .dropped_indexes(cx.operation.connection(), &ns, &names);
+        .log_dropped_indexes(cx.operation.connection(), &ns, &names);
     let why = MongoError::new(code::QUERY_PLAN_KILLED, format!("index dropped on {ns}"));
     if !chosen.is_empty() {
         cx.service
@@ -522,8 +522,8 @@ fn select_indexes(c: &Collection, wanted: Value<'_>) -> Result<Vec<Arc<Index>>> 
     }
     match wanted {
         Value::String("*") => Ok(indexes.as_ref().clone()),
-        Value::String(name) => by_name(&indexes, name).map(|i| vec![i]),
-        Value::Document(key) => by_key(&indexes, key).map(|i| vec![i]),
+        Value::String(name) => find_by_name(&indexes, name).map(|i| vec![i]),
+        Value::Document(key) => find_by_key(&indexes, key).map(|i| vec![i]),
         Value::Array(names) => several(&indexes, names),
         v => Err(wrong_type(
             "dropIndexes.index",
@@ -545,7 +545,7 @@ fn several(indexes: &[Arc<Index>], names: Array<'_>) -> Result<Vec<Arc<Index>>> 
             }
             bail!(code::INDEX_NOT_FOUND, "index not found with name [*]");
         }
-        let found = by_name(indexes, name)?;
+        let found = find_by_name(indexes, name)?;
         if out.iter().any(|o| o.name() == found.name()) {
             bail!(
                 code::INDEX_NOT_FOUND,
@@ -557,7 +557,7 @@ fn several(indexes: &[Arc<Index>], names: Array<'_>) -> Result<Vec<Arc<Index>>> 
     Ok(out)
 }
 
-fn by_name(indexes: &[Arc<Index>], name: &str) -> Result<Arc<Index>> {
+fn find_by_name(indexes: &[Arc<Index>], name: &str) -> Result<Arc<Index>> {
     if name == "_id_" {
         bail!(code::INVALID_OPTIONS, "cannot drop _id index");
     }
@@ -570,7 +570,7 @@ fn by_name(indexes: &[Arc<Index>], name: &str) -> Result<Arc<Index>> {
     })
 }
 
-fn by_key(indexes: &[Arc<Index>], key: Doc<'_>) -> Result<Arc<Index>> {
+fn find_by_key(indexes: &[Arc<Index>], key: Doc<'_>) -> Result<Arc<Index>> {
     if index_spec::is_id_key(key) {
         bail!(code::INVALID_OPTIONS, "cannot drop _id index");
     }

@@ -40,7 +40,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         FLAGS,
         &[],
         |cx| {
-            not_of_primary(
+            refuse_primary(
                 cx,
                 "cannot freeze node when primary or running for election. state: Primary",
             )
@@ -52,7 +52,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         STATE,
         FLAGS,
         &[],
-        |cx| not_of_primary(cx, "primaries can't modify maintenance mode"),
+        |cx| refuse_primary(cx, "primaries can't modify maintenance mode"),
     ),
     Command::new(
         "replSetSyncFrom",
@@ -112,7 +112,7 @@ fn member(cx: &Ctx<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-fn not_of_primary(cx: &Ctx<'_, '_>, why: &str) -> Result<Outcome> {
+fn refuse_primary(cx: &Ctx<'_, '_>, why: &str) -> Result<Outcome> {
     member(cx)?;
     Err(MongoError::new(code::NOT_SECONDARY, why))
 }
@@ -122,7 +122,7 @@ fn sync_from(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let Value::String(_) = cx.value() else {
         return Err(wrong_type("replSetSyncFrom", &cx.value(), &[Tag::STRING]));
     };
-    not_of_primary(cx, "primaries don't sync")
+    refuse_primary(cx, "primaries don't sync")
 }
 
 /// Fails: no other member can take over, however long the command waits.

@@ -49,7 +49,7 @@ impl<'r> Retry<'r> {
     }
 
     /// Statements that were found to be done so far and not run again.
-    pub(crate) fn not_run_again(&self) -> &[i32] {
+    pub(crate) fn retried_statements(&self) -> &[i32] {
         &self.retried
     }
 

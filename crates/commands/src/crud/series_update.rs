@@ -26,7 +26,7 @@ pub(super) fn check_series_update(series: &Series, op: &UpdateOp<'_>) -> Result<
     if !series.has_meta() {
         return refuse("that has no metaField");
     }
-    if !series.only_meta(op.filter) {
+    if !series.uses_only_meta(op.filter) {
         return refuse("when querying on a field that is not the metaField");
     }
     let Mods::Update { doc, .. } = &op.mods else {

@@ -61,7 +61,7 @@ pub(crate) fn create_implicitly(
     ns: &Namespace,
     transaction: Option<&Transaction>,
 ) -> Result<Arc<Collection>> {
-    names::may_create(ns)?;
+    names::check_may_create(ns)?;
     match service.create(operation, ns, DocBuf::new(), new_uuid(), transaction) {
         // Another writer has created it.
         Err(e) if e.code() == code::NAMESPACE_EXISTS => {

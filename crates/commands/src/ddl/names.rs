@@ -77,7 +77,7 @@ pub(crate) fn raw(cx: &Ctx<'_, '_>, ns: Namespace) -> Result<Namespace> {
 ///
 /// # Errors
 /// 73 InvalidNamespace.
-pub(crate) fn may_create(ns: &Namespace) -> Result<()> {
+pub(crate) fn check_may_create(ns: &Namespace) -> Result<()> {
     let coll = ns.coll();
     if coll.contains('$') {
         bail!(

@@ -296,11 +296,11 @@ impl Series {
     }
 
     /// True if a filter uses only the metadata.
-    pub(crate) fn only_meta(&self, filter: Doc<'_>) -> bool {
+    pub(crate) fn uses_only_meta(&self, filter: Doc<'_>) -> bool {
         filter.iter().all(|(name, v)| match (name, v) {
             ("$and" | "$or" | "$nor", Value::Array(parts)) => parts
                 .iter()
-                .all(|p| p.as_doc().is_none_or(|d| self.only_meta(d))),
+                .all(|p| p.as_doc().is_none_or(|d| self.uses_only_meta(d))),
             ("$comment", _) => true,
             ("$expr", v) => self.reads_only_meta(v),
             (path, _) => self.is_meta(path),

@@ -2,7 +2,7 @@
 //! of users and roles.
 
 use super::body::{database, names_system};
-use crate::access::without_secrets;
+use crate::access::hide_secrets;
 use crate::context::connection::Connection;
 use crate::request::Request;
 use crate::request::spec::{Spec, flag};
@@ -37,7 +37,7 @@ pub(super) fn check(
 /// A request as one document; document sequences become arrays.
 fn arguments(request: &Request<'_>, is_secret: bool) -> DocBuf {
     if is_secret {
-        return without_secrets(request.body);
+        return hide_secrets(request.body);
     }
     let length: usize = request.sequences.iter().map(|s| s.documents.len()).sum();
     if length > ARGUMENTS_BYTES_MAX || request.body.len_bytes() > ARGUMENTS_BYTES_MAX {

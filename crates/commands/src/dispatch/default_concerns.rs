@@ -12,7 +12,7 @@ pub(super) fn fill_defaults(generic: &mut Generic<'_>, command: &Spec, defaults:
     let Some(set) = defaults.current() else {
         return;
     };
-    let in_transaction = generic.in_transaction();
+    let in_transaction = generic.is_in_transaction();
     if command.is(flag::READ_CONCERN)
         && (!in_transaction || generic.start_transaction)
         && !generic.read_concern.is_some_and(|c| c.level_given)

@@ -100,7 +100,7 @@ pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: StatementKind) -
         cx.progress.retried = cx
             .retry
             .as_ref()
-            .map_or_else(Vec::new, |r| r.not_run_again().to_vec());
+            .map_or_else(Vec::new, |r| r.retried_statements().to_vec());
     }
     cx.progress.begun = true;
     cx.conn.progress = std::mem::take(&mut cx.progress);

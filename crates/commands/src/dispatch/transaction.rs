@@ -74,7 +74,7 @@ pub(super) fn check(
             "'startTransaction' field requires 'autocommit' field to also be specified",
         );
     }
-    if generic.in_transaction() {
+    if generic.is_in_transaction() {
         return check_statement(command, generic).map(|()| StatementKind::Transaction);
     }
     if !command.is(flag::RETRYABLE) {

@@ -58,7 +58,7 @@ pub(super) fn take<'s>(
     }
     let admission = &service.state.admission;
     if place.is_none() {
-        let ticket = admission.at_once(gate);
+        let ticket = admission.try_ticket(gate);
         if conn.progress.begun || ticket.is_some() {
             return Ok(AdmissionResult::Run(ticket));
         }

@@ -11,7 +11,7 @@ static ROWS: LazyLock<Vec<(Vec<&str>, String)>> = LazyLock::new(|| {
     let row = |line: &'static str| {
         let (path, text) = line.strip_prefix("| `serverStatus.")?.split_once("` | ")?;
         let text = text.strip_suffix(" |")?;
-        Some((path.split('.').collect(), without_links(text)))
+        Some((path.split('.').collect(), remove_links(text)))
     };
     REFERENCE.lines().filter_map(row).collect()
 });
@@ -29,7 +29,7 @@ pub(crate) fn help(path: &[&str]) -> Option<&'static str> {
 }
 
 /// Removes links and code quotes from Markdown.
-fn without_links(text: &str) -> String {
+fn remove_links(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, link)) = rest.split_once('[') {

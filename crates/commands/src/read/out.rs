@@ -65,7 +65,7 @@ impl Out {
         if let Some(c) = &existing {
             check_existing(c, &target.ns, wanted.as_ref())?;
         }
-        names::may_create(&target.ns)?;
+        names::check_may_create(&target.ns)?;
         let options = match (&existing, &wanted) {
             (Some(c), _) => c.options().as_ref().clone(),
             (None, Some(t)) => model::doc! { "timeseries": t },

@@ -51,7 +51,7 @@ pub struct Generic<'a> {
 
 impl Generic<'_> {
     /// True for a statement of a transaction, its commit and its abort.
-    pub fn in_transaction(&self) -> bool {
+    pub fn is_in_transaction(&self) -> bool {
         self.autocommit == Some(false)
     }
     /// True when the read concern promises data that is durable.

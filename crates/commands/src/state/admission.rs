@@ -326,7 +326,7 @@ pub(crate) const WRITES: usize = 1;
 impl Admission {
     /// A ticket, if one is free and no operation waits for it.
     #[inline]
-    pub(crate) fn at_once(&self, kind: usize) -> Option<Ticket<'_>> {
+    pub(crate) fn try_ticket(&self, kind: usize) -> Option<Ticket<'_>> {
         self.gates[kind].take(false)
     }
 

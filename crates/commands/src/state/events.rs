@@ -371,7 +371,7 @@ impl Service {
     }
 
     /// Indexes were dropped.
-    pub(crate) fn dropped_indexes(&self, by: ConnectionId, ns: &Namespace, names: &[&str]) {
+    pub(crate) fn log_dropped_indexes(&self, by: ConnectionId, ns: &Namespace, names: &[&str]) {
         for name in names {
             self.audit(by, "dropIndex", 0, |w| {
                 w.put("ns", ns.to_string().as_str()).put("indexName", *name);

@@ -197,7 +197,7 @@ impl FailPoints {
             self.time_out()?;
         }
         let mut points = self.points.lock();
-        let retryable = command.is(flag::RETRYABLE) && !generic.in_transaction();
+        let retryable = command.is(flag::RETRYABLE) && !generic.is_in_transaction();
         if retryable
             && generic.txn_number.is_some()
             && let Some(point) = points.get_mut(ON_WRITE)
@@ -350,14 +350,14 @@ impl Failure {
         let e = MongoError::new(self.code, "Failing command via 'failCommand' failpoint");
         Some(match &self.labels {
             Some(labels) => e.extra(DocBuf::build(|w| put_labels(w, labels))),
-            None if generic.in_transaction() && !ends => {
+            None if generic.is_in_transaction() && !ends => {
                 if RETRYABLE.contains(&self.code) || is_transient(&e, false) {
                     e.label(TRANSIENT)
                 } else {
                     e
                 }
             }
-            None if generic.in_transaction() && is_transient(&e, true) => e.label(TRANSIENT),
+            None if generic.is_in_transaction() && is_transient(&e, true) => e.label(TRANSIENT),
             None if generic.txn_number.is_some() && RETRYABLE.contains(&self.code) => {
                 e.label(RETRYABLE_WRITE)
             }

@@ -54,7 +54,7 @@ const fn p(name: &'static str, set_at: SetPhase, default: Default) -> Parameter 
 }
 
 impl Parameter {
-    const fn at_least(self, min: i64) -> Parameter {
+    const fn with_minimum(self, min: i64) -> Parameter {
         Parameter { min, ..self }
     }
 }
@@ -76,7 +76,7 @@ pub static PARAMETERS: &[Parameter] = &[
         SetPhase::Both,
         Default::Int(10_000),
     )
-    .at_least(1),
+    .with_minimum(1),
     p("allowDiskUseByDefault", SetPhase::Both, Default::Bool(true)),
     p(
         "auditAuthorizationSuccess",
@@ -140,26 +140,26 @@ pub static PARAMETERS: &[Parameter] = &[
         SetPhase::Both,
         Default::Int(60_000),
     )
-    .at_least(1),
+    .with_minimum(1),
     p(
         "internalQueryJavaScriptHeapSizeLimitMB",
         SetPhase::Both,
         Default::Int(100),
     )
-    .at_least(1),
+    .with_minimum(1),
     p(
         "internalQueryMaxJsEmitBytes",
         SetPhase::Both,
         Default::Int(104_857_600),
     )
-    .at_least(1),
+    .with_minimum(1),
     // The largest number means that only `--memory` limits; 9.0 has a lower limit.
     p(
         "internalQueryMaxMemoryUsageBytesPerOperation",
         SetPhase::Both,
         Default::Long(i64::MAX),
     )
-    .at_least(1),
+    .with_minimum(1),
     p(
         "internalQueryPlannerEnableHashIntersection",
         SetPhase::Both,
@@ -195,7 +195,7 @@ pub static PARAMETERS: &[Parameter] = &[
         SetPhase::Both,
         Default::Long(0),
     )
-    .at_least(0),
+    .with_minimum(0),
     p(
         "maxIndexBuildMemoryUsageMegabytes",
         SetPhase::Both,
@@ -259,27 +259,27 @@ pub static PARAMETERS: &[Parameter] = &[
         SetPhase::Both,
         Default::Long(50_000),
     )
-    .at_least(0),
+    .with_minimum(0),
     p(
         "ttlIndexDeleteTargetTimeMS",
         SetPhase::Both,
         Default::Long(1000),
     )
-    .at_least(0),
+    .with_minimum(0),
     p("ttlMonitorEnabled", SetPhase::Both, Default::Bool(true)),
-    p("ttlMonitorSleepSecs", SetPhase::Both, Default::Int(60)).at_least(1),
+    p("ttlMonitorSleepSecs", SetPhase::Both, Default::Int(60)).with_minimum(1),
     p(
         "wiredTigerConcurrentReadTransactions",
         SetPhase::Both,
         Default::Int(128),
     )
-    .at_least(1),
+    .with_minimum(1),
     p(
         "wiredTigerConcurrentWriteTransactions",
         SetPhase::Both,
         Default::Int(128),
     )
-    .at_least(1),
+    .with_minimum(1),
 ];
 
 /// Values that differ from the built-in defaults.

@@ -137,7 +137,7 @@ impl Server {
     }
 
     /// The fields of a statement in the current transaction.
-    pub(crate) fn in_transaction(&mut self, begins: bool) -> Json {
+    pub(crate) fn transaction_fields(&mut self, begins: bool) -> Json {
         self.number += i64::from(begins);
         let mut fields = json!({ "lsid": self.session(), "txnNumber": long(self.number),
             "autocommit": false });

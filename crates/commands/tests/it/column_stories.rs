@@ -162,10 +162,10 @@ impl CollectionHistory {
     }
 
     fn transaction(&mut self) {
-        let begin = self.server.in_transaction(true);
+        let begin = self.server.transaction_fields(true);
         self.server
             .send(&with_fields(json!({ "find": "c", "limit": 1 }), &begin));
-        let inside = self.server.in_transaction(false);
+        let inside = self.server.transaction_fields(false);
         for _ in 0..1 + self.g.roll(4) {
             match self.g.roll(4) {
                 0 if !self.compare(&inside) => {

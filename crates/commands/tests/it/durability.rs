@@ -98,7 +98,7 @@ impl HeldServer {
 
     /// Runs a command whose reply must not wait.
     #[track_caller]
-    fn at_once(&mut self, command: &DocBuf) -> DocBuf {
+    fn run_at_once(&mut self, command: &DocBuf) -> DocBuf {
         let (outcome, reply) = self.run(command);
         assert_eq!(outcome, Outcome::Reply, "{command:?} {reply:?}");
         reply
@@ -140,7 +140,7 @@ fn an_update_without_a_change_waits_for_the_write_that_it_found() {
     let journaled = || with_field(set(), "writeConcern", doc! { "j": true });
     let pos = alone.write(&journaled());
     alone.waits(pos, &journaled());
-    alone.at_once(&set());
+    alone.run_at_once(&set());
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn a_write_that_reports_itself_alone_waits_for_itself_alone() {
     assert!(own < later);
     // Without an acknowledgement by the journal, no reply waits.
     let loose = with_field(insert(2), "writeConcern", doc! { "w": 1i32 });
-    s.at_once(&loose);
+    s.run_at_once(&loose);
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn reads_that_ask_for_majority_wait_for_what_they_return() {
                 "{level} {read:?} must wait: {outcome:?} {reply:?}"
             );
             assert!(!refused || level == "snapshot", "{reply:?}");
-            s.at_once(&with_field(read, "readConcern", doc! { "level": "local" }));
+            s.run_at_once(&with_field(read, "readConcern", doc! { "level": "local" }));
         }
     }
 }
@@ -373,7 +373,7 @@ fn get_more_waits_as_its_cursor_does() {
             doc! { "$set": { "n": 5i32 } },
             false,
         ));
-        s.at_once(&doc! { "getMore": loose, "collection": "c" });
+        s.run_at_once(&doc! { "getMore": loose, "collection": "c" });
         s.waits(pos, &doc! { "getMore": strong, "collection": "c" });
     }
 }
@@ -401,9 +401,9 @@ fn a_standalone_server_acknowledges_a_majority_by_its_journal() {
     };
     let mut s = HeldServer::start_with(standalone, &[insert(1)]);
     let asked = |id, concern| with_field(insert(id), "writeConcern", concern);
-    s.at_once(&insert(2));
-    s.at_once(&asked(3, doc! { "w": 1i32 }));
-    s.at_once(&asked(4, doc! { "w": "majority", "j": false }));
+    s.run_at_once(&insert(2));
+    s.run_at_once(&asked(3, doc! { "w": 1i32 }));
+    s.run_at_once(&asked(4, doc! { "w": "majority", "j": false }));
     let pos = s.write(&asked(5, doc! { "w": "majority" }));
     s.waits(
         pos,
@@ -421,7 +421,7 @@ fn default_concerns_apply_to_commands_that_bring_none() {
     "defaultWriteConcern": { "w": 1i32, "j": false } };
     let mut s = HeldServer::new(&[insert(1), set]).restart();
     s.engine.observer().hold(s.engine.durable_pos());
-    s.at_once(&insert(2));
+    s.run_at_once(&insert(2));
     let mut majority = insert(3);
     majority.put("writeConcern", &doc! { "w": "majority" });
     let pos = s.write(&majority);
@@ -431,14 +431,14 @@ fn default_concerns_apply_to_commands_that_bring_none() {
         &doc! { "find": "c", "readConcern": { "afterClusterTime": Value::Timestamp(
         model::Timestamp { time: 1, increment: 1 }) } },
     );
-    s.at_once(&doc! { "find": "c", "readConcern": { "level": "local" } });
+    s.run_at_once(&doc! { "find": "c", "readConcern": { "level": "local" } });
 
     s.engine.observer().release();
     // An empty document removes the default read concern.
     let unset = doc! { "setDefaultRWConcern": 1i32, "$db": "admin", "defaultReadConcern": {},
     "defaultWriteConcern": { "w": 3i32 } };
     s.run(&unset);
-    s.at_once(&doc! { "find": "c" });
+    s.run_at_once(&doc! { "find": "c" });
     let (_, reply) = s.run(&insert(4));
     let error = reply.doc().field("writeConcernError");
     let error = error.as_doc().expect("no set of three");
@@ -510,7 +510,7 @@ fn an_operation_is_logged_after_its_wait_for_the_journal() {
     // An operation whose reply does not wait is profiled at once, without a wait.
     let mut command = with_field(insert(3), "writeConcern", doc! { "w": 1i32, "j": false });
     command.put("comment", "does not wait");
-    s.at_once(&command);
+    s.run_at_once(&command);
     let rows = read_profile(&s, "does not wait");
     assert!(
         rows.len() == 1 && !rows[0].doc().contains(WAITED),

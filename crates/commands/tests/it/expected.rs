@@ -119,7 +119,7 @@ fn run_all(
 }
 
 /// True when failures are only written to files.
-fn only_lists() -> bool {
+fn is_list_only() -> bool {
     std::env::var_os("QUARRY_FAILURES").is_some()
 }
 
@@ -150,7 +150,7 @@ fn write_failures(
     std::fs::write(path, text).expect("a folder to write to");
 }
 
-fn by_area(failed: Vec<(String, i64, String)>) -> (Numbers, BTreeMap<(String, i64), String>) {
+fn group_by_area(failed: Vec<(String, i64, String)>) -> (Numbers, BTreeMap<(String, i64), String>) {
     let mut found = Numbers::new();
     let mut why: BTreeMap<(String, i64), String> = BTreeMap::new();
     for (area, n, reason) in failed {
@@ -171,10 +171,10 @@ fn judge(name: &str, profile: Profile) {
     } else {
         run_all(&dir, profile, &run_case)
     };
-    if only_lists() {
+    if is_list_only() {
         return;
     }
-    let (found, why) = by_area(failed);
+    let (found, why) = group_by_area(failed);
     let (expected, may) = read_expected(name, profile);
     let mut wrong = Vec::new();
     for area in found.keys().chain(expected.keys()).collect::<BTreeSet<_>>() {

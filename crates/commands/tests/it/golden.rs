@@ -190,7 +190,7 @@ fn list_difference(path: &str, a: Array<'_>, e: Array<'_>) -> Option<String> {
 
 /// Sorts the documents, and the arrays at `sets` within each, when the manual leaves their order
 /// open.
-fn in_order(list: Array<'_>, any: bool, sets: &[&str]) -> DocBuf {
+fn sort_documents(list: Array<'_>, any: bool, sets: &[&str]) -> DocBuf {
     let mut docs: Vec<DocBuf> = list
         .iter()
         .map(|v| {
@@ -298,7 +298,7 @@ fn rows_differ(got: &DocBuf, wanted: &Json, case: &Json) -> Result<Option<String
         d.doc()
             .field("")
             .as_array()
-            .map(|a| in_order(a, any, &sets))
+            .map(|a| sort_documents(a, any, &sets))
     };
     let (Some(got), Some(wanted)) = (list(got), list(&wanted)) else {
         return Err("expected is no list".to_owned());

@@ -32,7 +32,7 @@ fn run(server: &mut Standalone, pipeline: &Json, options: &Json) -> Vec<Json> {
 }
 
 /// Groups by their `_id`; numerically equal values are one group.
-fn by_id(groups: Vec<Json>) -> BTreeMap<String, Json> {
+fn key_by_id(groups: Vec<Json>) -> BTreeMap<String, Json> {
     let number = groups.len();
     let groups: BTreeMap<String, Json> = groups
         .into_iter()
@@ -110,7 +110,7 @@ fn one_entry_is_read_for_each_group() {
         assert_eq!(server.read_totals().keys, keys.unwrap(), "{pipeline}");
         let hint = json!({ "hint": { "$natural": 1 } });
         let plain = run(&mut server, &pipeline, &hint);
-        assert_eq!(by_id(loose), by_id(plain), "{pipeline}");
+        assert_eq!(key_by_id(loose), key_by_id(plain), "{pipeline}");
     }
     let many = explain_pipeline(
         &mut server,
@@ -281,8 +281,8 @@ fn loose_scans_give_what_sorting_and_grouping_gives() {
                 let plain = run(&mut server, &pipeline, &natural);
                 let is_loose = is_loose(&explain_pipeline(&mut server, &pipeline));
                 assert_eq!(
-                    by_id(found),
-                    by_id(plain),
+                    key_by_id(found),
+                    key_by_id(plain),
                     "{index}, loose: {is_loose}: {pipeline}"
                 );
                 loose += usize::from(is_loose);

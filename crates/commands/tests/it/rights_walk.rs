@@ -531,7 +531,7 @@ impl Walk {
 
     /// A user with all rights on data and on the server, but none on the closed collection and none
     /// to grant rights.
-    fn closed_user(&mut self) -> Connection {
+    fn create_closed_user(&mut self) -> Connection {
         let role = DocBuf::build(|w| {
             w.put("createRole", "closed");
             w.array("roles");
@@ -643,7 +643,7 @@ impl Walk {
         if who.powerless && number == 0 && !reply.doc().is_empty() && !for_all {
             self.wrong.push(format!("answers {reply:?} {}", shown()));
         }
-        if who.name == "nobody" && !matches!(number, 13) && spec.is_some_and(closed_to_nobody) {
+        if who.name == "nobody" && !matches!(number, 13) && spec.is_some_and(needs_login) {
             let is_parsed = number > 0 && !TELLING.contains(&number);
             if !is_parsed {
                 self.wrong.push(format!("answers {number} {}", shown()));
@@ -673,7 +673,7 @@ fn reads_collection(body: Doc<'_>) -> bool {
     }
 }
 
-fn closed_to_nobody(spec: &Spec) -> bool {
+fn needs_login(spec: &Spec) -> bool {
     !spec.is(flag::NO_AUTH)
 }
 
@@ -684,7 +684,7 @@ fn mutated_arguments_touch_nothing_that_is_not_theirs() {
     let mut kept = data.clone();
     kept.extend(["admin.system.users", "admin.system.roles"].map(namespace));
     let less = user(&walk.server, &mut walk.root, "less", doc! { "r": [] });
-    let most = walk.closed_user();
+    let most = walk.create_closed_user();
     let nobody = walk.server.connect(ELSEWHERE);
     let who = |name, conn, powerless| Requester {
         name,

@@ -202,7 +202,7 @@ impl Lists {
         let value = self.value();
         let reply = self
             .client
-            .in_session(update(&json!({ "g": 0 }), value, true));
+            .send_in_session(update(&json!({ "g": 0 }), value, true));
         let keys = (0..KEYS).step_by(2);
         if !self.succeeds(&reply, true) {
             return keys
@@ -256,7 +256,7 @@ impl Lists {
     fn read_one(&mut self) {
         let find = json!({ "find": "lists", "filter": { "_id": self.key() } });
         let command = self.add_read_concern(find);
-        let reply = self.client.in_session(command);
+        let reply = self.client.send_in_session(command);
         if !self.succeeds(&reply, false) {
             return;
         }
@@ -279,7 +279,7 @@ impl Lists {
                 { "$match": { "n": { "$gte": 0 } } }, { "$sort": { "_id": 1 } }] }),
         };
         let command = self.add_read_concern(command);
-        let reply = self.client.in_session(command);
+        let reply = self.client.send_in_session(command);
         if !self.succeeds(&reply, false) {
             return;
         }
@@ -290,7 +290,7 @@ impl Lists {
     }
 
     fn read_state(&mut self) {
-        let reply = self.client.in_session(json!({
+        let reply = self.client.send_in_session(json!({
             "find": "lists", "batchSize": 100, "readConcern": { "level": "snapshot" } }));
         if !self.succeeds(&reply, false) {
             return;
@@ -308,7 +308,7 @@ impl Lists {
         if of_one_state {
             find["readConcern"] = json!({ "level": "snapshot" });
         }
-        let first = self.client.in_session(find);
+        let first = self.client.send_in_session(find);
         let (mut last, mut documents) = (first.clone(), Vec::new());
         loop {
             if !self.succeeds(&last, false) {
@@ -319,7 +319,7 @@ impl Lists {
             if id == 0 {
                 break;
             }
-            last = self.client.in_session(json!({ "getMore": long(id),
+            last = self.client.send_in_session(json!({ "getMore": long(id),
                 "collection": "lists", "batchSize": 1 }));
         }
         assert_eq!(documents.len(), KEYS as usize, "{documents:?}");

@@ -55,7 +55,7 @@ impl Holder {
     }
 
     fn succeeds(&mut self, command: Json) {
-        let reply = self.client.in_session(command);
+        let reply = self.client.send_in_session(command);
         assert_eq!(reply.code(), 0, "{}", reply.body);
     }
 
@@ -86,7 +86,7 @@ impl Holder {
     fn insert(&mut self, id: i64) {
         let value = self.random.below(UNIQUE);
         let insert = json!({ "insert": "unique", "documents": [{ "_id": id, "u": value }] });
-        let reply = self.client.in_session(insert);
+        let reply = self.client.send_in_session(insert);
         self.note(id, value, &reply);
     }
 
@@ -104,7 +104,7 @@ impl Holder {
         let (id, same) = (self.all[old].id, self.all[old].value == value);
         let update = json!({ "update": "unique", "updates": [
             { "q": { "_id": id }, "u": { "$set": { "u": value } } }] });
-        let reply = self.client.in_session(update);
+        let reply = self.client.send_in_session(update);
         if same {
             assert_eq!(reply.code(), 0, "{}", reply.body);
         } else if self.note(id, value, &reply) {
@@ -119,7 +119,7 @@ impl Holder {
         };
         let unique = &mut self.all[self.held.swap_remove(at)];
         let filter = json!({ "_id": unique.id });
-        let reply = self.client.in_session(json!({
+        let reply = self.client.send_in_session(json!({
             "delete": "unique", "deletes": [{ "q": filter, "limit": 1 }] }));
         assert_eq!(reply.body["n"], 1, "{}", reply.body);
         unique.deleted = Some([reply.sent, reply.answered]);

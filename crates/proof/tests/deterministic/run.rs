@@ -74,7 +74,7 @@ fn prepare(client: &mut Client, seed: u64) -> Json {
         index("counters", "name", json!({ "unique": true })),
         index("expiring", "at", json!({ "expireAfterSeconds": 1 })),
     ] {
-        let reply = client.in_session(command);
+        let reply = client.send_in_session(command);
         assert_eq!(reply.code(), 0, "{}", reply.body);
         last = reply.body;
     }
@@ -159,7 +159,7 @@ fn join_thread<T>(thread: std::thread::JoinHandle<std::thread::Result<T>>) -> Re
 
 fn documents(client: &mut Client, collection: &str) -> Vec<Json> {
     let find = json!({ "find": collection, "sort": { "_id": 1 }, "batchSize": 10_000 });
-    client.in_session(find).batch().to_vec()
+    client.send_in_session(find).batch().to_vec()
 }
 
 /// Checks the run after the server was opened again, so that results come from stored data and not
@@ -201,7 +201,7 @@ fn judge(client: &mut Client, notes: &mut [Notes], events: &[Json]) -> Result<[u
     }
     check_counters(&documents(client, "counters"), notes)?;
     for collection in ["lists", "unique", "expiring", "counters"] {
-        let reply = client.in_session(json!({ "validate": collection, "full": true }));
+        let reply = client.send_in_session(json!({ "validate": collection, "full": true }));
         if reply.body["valid"] != true {
             return Err(reply.body.to_string());
         }

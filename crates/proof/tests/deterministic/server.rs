@@ -227,7 +227,7 @@ impl Client {
     }
 
     /// Sends a command in the client's session.
-    pub(crate) fn in_session(&mut self, mut command: Json) -> Reply {
+    pub(crate) fn send_in_session(&mut self, mut command: Json) -> Reply {
         command["lsid"] = self.session();
         self.send("t", &command)
     }

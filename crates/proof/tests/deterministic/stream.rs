@@ -22,7 +22,7 @@ pub(crate) fn follow(
     let mut events: Vec<Json> = Vec::new();
     'open: loop {
         let stage = json!({ "$changeStream": from });
-        let mut reply = client.in_session(json!({
+        let mut reply = client.send_in_session(json!({
             "aggregate": 1, "pipeline": [stage], "cursor": { "batchSize": 0 } }));
         loop {
             assert_eq!(reply.code(), 0, "{}", reply.body);
@@ -31,7 +31,7 @@ pub(crate) fn follow(
             from = json!({ "resumeAfter": token });
             let id = reply.body["cursor"]["id"].clone();
             if random.chance(10) {
-                client.in_session(json!({ "killCursors": "$cmd.aggregate", "cursors": [id] }));
+                client.send_in_session(json!({ "killCursors": "$cmd.aggregate", "cursors": [id] }));
                 if random.chance(50)
                     && let Some(last) = events.last()
                 {
@@ -40,7 +40,7 @@ pub(crate) fn follow(
                 continue 'open;
             }
             let was_done = done.load(Ordering::SeqCst);
-            reply = client.in_session(json!({ "getMore": { "$numberLong": id.to_string() },
+            reply = client.send_in_session(json!({ "getMore": { "$numberLong": id.to_string() },
                 "collection": "$cmd.aggregate", "maxTimeMS": 500,
                 "batchSize": 1 + random.below(5) }));
             if was_done && reply.code() == 0 && reply.batch().is_empty() {

@@ -125,7 +125,7 @@ impl Count {
 
     /// Prepares for a run that explain will not show: the bounds are dropped.
     #[must_use]
-    pub fn for_running(mut self) -> Count {
+    pub fn drop_bounds(mut self) -> Count {
         self.unseen = true;
         match &mut self.source {
             Source::Nothing(_) | Source::Counter(..) | Source::Columns(_) => {}

@@ -37,7 +37,7 @@ impl<I: BatchStream> Sort<I> {
     }
 
     /// The sort, if `projected` below a projection.
-    pub(crate) fn below_projection(self, projected: bool) -> Sort<I> {
+    pub(crate) fn with_projection(self, projected: bool) -> Sort<I> {
         Sort {
             simple: !projected,
             ..self

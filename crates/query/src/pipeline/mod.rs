@@ -186,7 +186,7 @@ impl Pipeline {
     /// Those of the host and of the stages.
     pub fn open(&self, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
         self.stages.iter().try_for_each(|s| s.check(exec))?;
-        match self.below_views(exec)? {
+        match self.expand_views(exec)? {
             (None, missing) => self.open_whole(exec, missing),
             (Some(whole), missing) => whole.open_whole(exec, missing),
         }
@@ -229,7 +229,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// 165 ViewDepthLimitExceeded, and those of the views' stages.
-    fn below_views(&self, exec: &ExecContext<'_>) -> Result<(Option<Pipeline>, bool)> {
+    fn expand_views(&self, exec: &ExecContext<'_>) -> Result<(Option<Pipeline>, bool)> {
         let mut whole: Option<Pipeline> = None;
         for _ in 0..MAX_DEPTH {
             let top = whole.as_ref().unwrap_or(self);
@@ -356,7 +356,7 @@ impl Pipeline {
     /// Those of the views' stages, and of checks that only the server can make.
     pub fn resolve(&self, exec: &ExecContext<'_>) -> Result<Pipeline> {
         self.stages.iter().try_for_each(|s| s.check(exec))?;
-        Ok(self.below_views(exec)?.0.unwrap_or_else(|| self.clone()))
+        Ok(self.expand_views(exec)?.0.unwrap_or_else(|| self.clone()))
     }
 
     /// The collection it reads, unless its first stage makes documents itself.

@@ -1,8 +1,8 @@
 //! The best of the access paths over `_id` and over single indexes.
 
 use super::access::Plan;
-use super::id_path::{by_id, id_score};
-use super::index_path::by_index;
+use super::id_path::{id_score, plan_by_id};
+use super::index_path::plan_index;
 use super::request::PlanRequest;
 use operators::filter::Node;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(super) fn best(
     let wild = |i: &&Arc<Index>| i.wildcard().is_some();
     let usable = || indexes.iter().filter(usable);
     for index in usable().filter(|i| !wild(i)).chain(usable().filter(wild)) {
-        let Some((points, plan)) = by_index(index, request, root, false).filter(|(_, p)| fits(p))
+        let Some((points, plan)) = plan_index(index, request, root, false).filter(|(_, p)| fits(p))
         else {
             continue;
         };
@@ -67,7 +67,7 @@ pub(super) fn list_compared(
 ) -> Vec<(String, u32)> {
     let by_id = by_id.map(|p| ("_id_".to_owned(), id_score(p)));
     let others = indexes.iter().filter(usable).filter_map(|i| {
-        let (points, _) = by_index(i, request, root, false)?;
+        let (points, _) = plan_index(i, request, root, false)?;
         Some((i.name().to_owned(), points))
     });
     by_id.into_iter().chain(others).collect()
@@ -88,6 +88,6 @@ pub(super) fn of_branch(
     if matches!(branch, Node::AlwaysFalse) {
         return Some(Plan::nothing());
     }
-    let by_id = by_id(coll, &request, branch);
+    let by_id = plan_by_id(coll, &request, branch);
     best(by_id, &request, branch, indexes, Plan::is_bounded).map(|b| b.plan)
 }

@@ -8,10 +8,10 @@ use super::bounds;
 use super::cache::Lookup;
 use super::column_choice::plan_columns;
 use super::cost::Costs;
-use super::disjunction::by_disjunction;
+use super::disjunction::plan_disjunction;
 use super::estimate::Estimate;
-use super::id_path::by_id;
-use super::index_path::by_index;
+use super::id_path::plan_by_id;
+use super::index_path::plan_index;
 use super::log_times;
 use super::min_max;
 use super::near;
@@ -53,7 +53,7 @@ pub fn plan_read(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     if let Some(filter) = request.filter {
         near::check_index(filter, coll, request.hint)?;
         if scans(&plan.access) {
-            may_scan(coll, filter)?;
+            check_may_scan(coll, filter)?;
         }
     }
     Ok(Plan {
@@ -76,7 +76,7 @@ fn scans(access: &Access) -> bool {
 ///
 /// # Errors
 /// 291 NoQueryExecutionPlans under `notablescan`.
-pub(crate) fn may_scan(coll: &Collection, filter: &MatchFilter) -> Result<()> {
+pub(crate) fn check_may_scan(coll: &Collection, filter: &MatchFilter) -> Result<()> {
     let ns = coll.ns();
     let internal = ns.is_system() || matches!(ns.db(), "admin" | "config" | "local");
     if filter.refuses_scan && !internal {
@@ -123,7 +123,7 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     if let Some(reverse) = natural {
         return Ok(Plan::of(Access::Collection { reverse }, true));
     }
-    let by_id = by_id(coll, request, root);
+    let by_id = plan_by_id(coll, request, root);
     // A read of one document by its id cannot be improved.
     if let Some(p) = &by_id
         && is_one(p)
@@ -142,7 +142,7 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     let union = |points: Option<u32>| {
         points
             .is_none_or(|points| points < score::EQUALITY_FIELD)
-            .then(|| by_disjunction(coll, request, root, &indexes))?
+            .then(|| plan_disjunction(coll, request, root, &indexes))?
     };
     match among.choose(by_id, union)? {
         Some(plan) => Ok(plan),
@@ -185,7 +185,7 @@ impl IndexChoice<'_> {
     ) -> Result<Option<Plan>> {
         let lookup = Lookup::new(self.coll, self.request, self.filtered);
         if let Some((lookup, name)) = lookup.as_ref().and_then(|l| Some((l, l.active()?)))
-            && let Some(plan) = self.by_name(name, by_id.as_ref())
+            && let Some(plan) = self.plan_by_name(name, by_id.as_ref())
         {
             return Ok(Some(lookup.mark_cached(plan)));
         }
@@ -274,10 +274,10 @@ impl IndexChoice<'_> {
             .iter()
             .filter(usable)
             .filter(|i| !is_preferred(i));
-        let by_index = |i| by_index(i, self.request, self.root, false).map(|(_, plan)| plan);
+        let by_index = |i| plan_index(i, self.request, self.root, false).map(|(_, plan)| plan);
         plans.extend(others.filter_map(by_index));
         if !matches!(preferred.access, Access::Union { .. }) {
-            plans.extend(by_disjunction(
+            plans.extend(plan_disjunction(
                 self.coll,
                 self.request,
                 self.root,
@@ -288,7 +288,7 @@ impl IndexChoice<'_> {
         let mut is_lone = plans.len() == 1 && matches!(preferred.access, Access::Index { .. });
         if self.may_scan() {
             plans.push(self.scan());
-            let by_columns = self.by_columns()?;
+            let by_columns = self.plan_columns()?;
             is_lone &= by_columns.is_none();
             plans.extend(by_columns);
         }
@@ -320,7 +320,7 @@ impl IndexChoice<'_> {
     }
 
     /// The read by a column index that has all fields the query uses.
-    fn by_columns(&self) -> Result<Option<Plan>> {
+    fn plan_columns(&self) -> Result<Option<Plan>> {
         let columns = plan_columns(self.coll, self.request)?;
         Ok(columns.map(|columns| Plan {
             columns: Some(Arc::new(columns)),
@@ -330,7 +330,7 @@ impl IndexChoice<'_> {
 
     /// The plan for the whole collection: its documents, unless reading columns costs clearly less.
     fn scan_or_columns(&self) -> Result<Plan> {
-        let Some(by_columns) = self.by_columns()? else {
+        let Some(by_columns) = self.plan_columns()? else {
             return Ok(self.scan());
         };
         let costs = match Costs::of(self.coll, self.request) {
@@ -353,7 +353,7 @@ impl IndexChoice<'_> {
         all.take(SKIPPED_MAX).collect()
     }
 
-    fn by_name(&self, name: &str, by_id: Option<&Plan>) -> Option<Plan> {
+    fn plan_by_name(&self, name: &str, by_id: Option<&Plan>) -> Option<Plan> {
         if name == "_id_" {
             return by_id.cloned();
         }
@@ -362,7 +362,7 @@ impl IndexChoice<'_> {
             .iter()
             .filter(usable)
             .find(|i| i.name() == name)?;
-        by_index(index, self.request, self.root, false).map(|(_, plan)| plan)
+        plan_index(index, self.request, self.root, false).map(|(_, plan)| plan)
     }
 }
 
@@ -390,7 +390,7 @@ fn plan_allowed(
     // it.
     let only_id = |f: &&MatchFilter| f.spec.doc().count() == 1;
     let unplanned = allowed.filter && request.filter.as_ref().is_some_and(only_id);
-    let by_id = by_id(coll, &free, root)
+    let by_id = plan_by_id(coll, &free, root)
         .filter(|p| unplanned && is_one(p) || allowed.has("_id_", id_key.doc()));
     let among = IndexChoice {
         coll,
@@ -430,7 +430,7 @@ pub fn alternatives(coll: &Collection, request: &PlanRequest<'_>, taken: &Plan) 
     let others = others.iter().filter(usable);
     others
         .filter(|i| taken.index.as_ref().is_none_or(|t| t.name() != i.name()))
-        .filter_map(|i| by_index(i, request, root, false).map(|(_, p)| p))
+        .filter_map(|i| plan_index(i, request, root, false).map(|(_, p)| p))
         .filter(|p| p.bounds.first().is_some_and(|b| !b.is_all()))
         .collect()
 }
@@ -448,7 +448,7 @@ fn plan_hint(
         Hint::Own(_) | Hint::Natural { .. } => false,
     };
     if is_id {
-        return Ok(by_id(coll, request, root).unwrap_or_else(|| {
+        return Ok(plan_by_id(coll, request, root).unwrap_or_else(|| {
             // There is no plan by `_id`, so its order is not the wanted one.
             Plan::of(
                 Access::IdRange {
@@ -467,9 +467,9 @@ fn plan_hint(
         )));
     };
     if index.wildcard().is_some() {
-        return by_index(index, request, root, true)
+        return plan_index(index, request, root, true)
             .map(|(_, p)| p)
-            .or_else(|| by_disjunction(coll, request, root, std::slice::from_ref(index)))
+            .or_else(|| plan_disjunction(coll, request, root, std::slice::from_ref(index)))
             .ok_or_else(no_solutions);
     }
     if index.is_columns() {
@@ -486,11 +486,11 @@ fn plan_hint(
         }
         return Ok(Plan::scan());
     }
-    let one = by_index(index, request, root, true).map(|(_, p)| p);
+    let one = plan_index(index, request, root, true).map(|(_, p)| p);
     // Ranges of the index for the branches of a disjunction are better than reading all of it.
     let is_whole = |p: &Plan| p.bounds.first().is_none_or(|b| b.is_all());
     if one.as_ref().is_none_or(is_whole)
-        && let Some(ranges) = by_disjunction(coll, request, root, std::slice::from_ref(index))
+        && let Some(ranges) = plan_disjunction(coll, request, root, std::slice::from_ref(index))
         && uses_only(&ranges, index)
     {
         return Ok(ranges);

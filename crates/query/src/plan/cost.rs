@@ -274,12 +274,12 @@ impl<'r> Costs<'r> {
                 lower,
                 upper,
                 reverse,
-            } => Some(self.in_id_range(lower.as_deref(), upper.as_deref(), *reverse)?),
+            } => Some(self.estimate_id_range(lower.as_deref(), upper.as_deref(), *reverse)?),
             Access::Index {
                 intervals, reverse, ..
             } => match &plan.index {
                 Some(index) if index.wildcard().is_none() => {
-                    Some(self.in_intervals(index, intervals, *reverse)?)
+                    Some(self.estimate_intervals(index, intervals, *reverse)?)
                 }
                 _ => None,
             },
@@ -298,7 +298,7 @@ impl<'r> Costs<'r> {
         })
     }
 
-    fn in_intervals(
+    fn estimate_intervals(
         &self,
         index: &Index,
         intervals: &[KeyInterval],
@@ -334,7 +334,7 @@ impl<'r> Costs<'r> {
         Ok(Entries::estimated(number.max(least), in_order))
     }
 
-    fn in_id_range(
+    fn estimate_id_range(
         &self,
         lower: Option<&[u8]>,
         upper: Option<&[u8]>,

@@ -12,7 +12,7 @@ use store::{Collection, Index};
 const BRANCHES_MAX: usize = 64;
 
 /// A union over the branches of a disjunction that must hold, if each branch has bounds of its own.
-pub(super) fn by_disjunction(
+pub(super) fn plan_disjunction(
     coll: &Collection,
     request: &PlanRequest<'_>,
     root: &Node,

@@ -1,7 +1,7 @@
 //! When an index can give one document for each value of its first field.
 
 use super::access::{Access, Plan};
-use super::index_path::by_index;
+use super::index_path::plan_index;
 use super::request::{Hint, PlanRequest};
 use operators::filter::Node;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub fn distinct_plan(
             .filter(hinted)
             .find(|i| fits(i))?;
         let plan =
-            by_index(index, &PlanRequest::default(), &Node::AlwaysTrue, true).map(|(_, p)| p)?;
+            plan_index(index, &PlanRequest::default(), &Node::AlwaysTrue, true).map(|(_, p)| p)?;
         return Some(Plan {
             view: chosen.view.clone(),
             ..plan

@@ -4,7 +4,7 @@
 
 use super::access::{Access, Plan};
 use super::best::usable;
-use super::index_path::by_index;
+use super::index_path::plan_index;
 use super::request::{Hint, PlanRequest};
 use crate::exec::{GroupEnd, SortBy, SortPattern};
 use model::DocBuf;
@@ -100,7 +100,7 @@ fn plan_by_index(
     let root = request
         .filter
         .map_or(&Node::AlwaysTrue, |f| f.filter.root());
-    let (points, plan) = by_index(index, request, root, false)?;
+    let (points, plan) = plan_index(index, request, root, false)?;
     let fixed = plan.bounds.get(..at)?.iter().all(|b| b.is_one_point());
     let by_entries = matches!(plan.access, Access::Index { .. }) && plan.wildcard.is_none();
     let gives_all = by_entries && plan.complete && plan.sorted && plan.multikey == 0 && fixed;

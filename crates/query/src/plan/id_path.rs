@@ -20,7 +20,7 @@ fn id_sort(sort: Option<&SortPattern>) -> Option<bool> {
     }
 }
 
-/// How good a plan of [`by_id`] is.
+/// How good a plan of [`plan_by_id`] is.
 pub(super) fn id_score(p: &Plan) -> u32 {
     match &p.access {
         Access::Ids { .. } => score::ID_POINTS,
@@ -37,7 +37,11 @@ pub(super) fn id_score(p: &Plan) -> u32 {
 }
 
 /// Reads by `_id`: points, a range, or only its order.
-pub(super) fn by_id(coll: &Collection, request: &PlanRequest<'_>, root: &Node) -> Option<Plan> {
+pub(super) fn plan_by_id(
+    coll: &Collection,
+    request: &PlanRequest<'_>,
+    root: &Node,
+) -> Option<Plan> {
     let fits = collation_fits(
         request.collation,
         coll.options().doc().field("collation").as_doc(),

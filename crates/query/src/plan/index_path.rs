@@ -10,14 +10,14 @@ use super::index_bounds::{
 use super::partial::is_implied;
 use super::request::PlanRequest;
 use super::score;
-use super::wildcard::by_wildcard;
+use super::wildcard::plan_wildcard;
 use operators::filter::Node;
 use std::sync::Arc;
 use store::Index;
 
 /// The plan over an index and its points. `None` if it must not be used (it may lack documents) or
 /// has no advantage; `forced` ignores the latter.
-pub(super) fn by_index(
+pub(super) fn plan_index(
     index: &Arc<Index>,
     request: &PlanRequest<'_>,
     root: &Node,
@@ -28,7 +28,7 @@ pub(super) fn by_index(
         return None;
     }
     if let Some(part) = index.wildcard() {
-        return by_wildcard(index, part, request, root, fits, forced);
+        return plan_wildcard(index, part, request, root, fits, forced);
     }
     let bits = index.multikey_bits();
     let mut fields = field_bounds(index, bits, root, fits);

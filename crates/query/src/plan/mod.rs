@@ -44,7 +44,7 @@ pub(crate) use access::Run;
 pub use access::{Access, NearMethod, NearPlan, Plan, WildcardPath};
 pub use bounds::{Bound, FieldBounds, ValueRange};
 pub use cache::PlanCache;
-pub(crate) use choose::may_scan;
+pub(crate) use choose::check_may_scan;
 pub use choose::{alternatives, plan_read};
 pub(crate) use column_choice::is_named;
 pub(crate) use column_plan::{ColumnLens, SegmentUse};

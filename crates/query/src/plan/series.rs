@@ -80,7 +80,7 @@ fn best(
     };
     let mut best: Option<(u32, Plan)> = None;
     for index in indexes.iter().filter(usable).filter(allowed) {
-        if let Some((score, plan)) = by_index(index, options, request, root)
+        if let Some((score, plan)) = plan_series_index(index, options, request, root)
             && best.as_ref().is_none_or(|(s, _)| score > *s)
         {
             best = Some((score, plan));
@@ -104,7 +104,7 @@ fn is_own(options: &SeriesOptions, hint: &Hint) -> bool {
 
 /// Selects buckets by an index on the metadata. Their times are tested when the entries are read:
 /// an entry has the start time of its bucket, which is before its measurements.
-fn by_index(
+fn plan_series_index(
     index: &Arc<Index>,
     options: &SeriesOptions,
     request: &PlanRequest<'_>,

@@ -47,7 +47,7 @@ pub(super) fn plan(
     let mut on_top = false;
     bounds::conjuncts(root, &mut |n| on_top |= matches!(n, Node::Text(_)));
     let planned = match on_top {
-        true => by_terms(index, request, root, &matcher),
+        true => plan_terms(index, request, root, &matcher),
         false => plan_branches(coll, request, root, index, &matcher, indexes),
     };
     planned.ok_or_else(|| {
@@ -63,7 +63,7 @@ pub(super) fn plan(
 
 /// The terms of a conjunction; `None` if a field before the text is not fixed to one value, or the
 /// partial filter is not implied.
-fn by_terms(
+fn plan_terms(
     index: &Arc<Index>,
     request: &PlanRequest<'_>,
     root: &Node,
@@ -147,7 +147,7 @@ fn plan_branches(
         let mut has_text = false;
         bounds::conjuncts(n, &mut |n| has_text |= matches!(n, Node::Text(_)));
         branches.push(match has_text {
-            true => by_terms(
+            true => plan_terms(
                 index,
                 &PlanRequest {
                     filter: None,

@@ -28,7 +28,7 @@ struct Candidate<'n> {
 
 /// The best plan over a wildcard index and its points. `forced` is that of `index_path::by_index`,
 /// which has checked the partial filter.
-pub(super) fn by_wildcard(
+pub(super) fn plan_wildcard(
     index: &Arc<Index>,
     part: &WildcardPart,
     request: &PlanRequest<'_>,
@@ -65,7 +65,7 @@ pub(super) fn by_wildcard(
     }
     // A path below an array without documents has no null and no entry.
     let certain = |path: &str| !path.contains('.') || !scan.is_multikey(path);
-    not_null(root, &mut |path| {
+    visit_not_null(root, &mut |path| {
         if certain(path) {
             consider(scan.plan_by_presence(path));
         }
@@ -107,7 +107,7 @@ fn collect<'n>(root: &'n Node, above: &str, found: &mut Vec<Candidate<'n>>) {
 }
 
 /// Shows each path that must not be null: `{$ne: null}`.
-fn not_null(root: &Node, each: &mut dyn FnMut(&str)) {
+fn visit_not_null(root: &Node, each: &mut dyn FnMut(&str)) {
     bounds::conjuncts(root, &mut |n| {
         if let Node::Not(inner) = n
             && let Node::Field {
@@ -171,7 +171,7 @@ fn demands_value(test: &Test, forced: bool) -> bool {
 }
 
 /// The path up to the first number that may be an array position.
-fn above_positions(path: &str) -> &str {
+fn cut_positions(path: &str) -> &str {
     let mut end = 0;
     for (n, name) in path.split('.').enumerate() {
         if n > 0 && array_index(name).is_some() {
@@ -216,7 +216,7 @@ impl WildcardScan<'_, '_> {
     fn plan_by_values(&self, c: &Candidate<'_>) -> Option<(u32, Plan)> {
         let several = self.is_multikey(&c.path);
         // Entries have no array positions.
-        if several && above_positions(&c.path) != c.path
+        if several && cut_positions(&c.path) != c.path
             || self.part.covers(&c.path) == Coverage::Nothing
         {
             return None;
@@ -241,7 +241,7 @@ impl WildcardScan<'_, '_> {
     /// The plan that reads all entries at and below a path.
     fn plan_by_presence(&self, path: &str) -> Option<(u32, Plan)> {
         let path = match self.is_multikey(path) {
-            true => above_positions(path),
+            true => cut_positions(path),
             false => path,
         };
         if self.part.covers(path) != Coverage::Subtree {

@@ -133,7 +133,7 @@ impl Build<'_> {
     fn notes(&self, low: &[u8], high: &[u8]) -> Result<Vec<Vec<u8>>> {
         let go_on = || self.go_on();
         let (coll, view) = (self.coll, &self.view);
-        coll.touched_notes(view, self.index, low, Some(high), NOTES_MAX, &go_on)
+        coll.read_touch_notes(view, self.index, low, Some(high), NOTES_MAX, &go_on)
     }
 
     fn has_enough(&self, low: &[u8], high: Option<&Vec<u8>>) -> Result<bool> {

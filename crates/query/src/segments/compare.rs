@@ -105,7 +105,7 @@ impl Compare<'_> {
         let (low, high) = (&head.low[..], Some(&head.high[..]));
         let go_on = || self.operation.check();
         let (coll, view, index) = (self.coll, &self.view, self.index);
-        let notes = coll.touched_notes(view, index, low, high, usize::MAX, &go_on)?;
+        let notes = coll.read_touch_notes(view, index, low, high, usize::MAX, &go_on)?;
         let touched: FxHashSet<&[u8]> = notes.iter().filter_map(|n| touched_id(n)).collect();
         let ids = coll.segment_ids(view, index, segment)?.unwrap_or_default();
         let paths = head.columns.iter().filter(|c| c.path != SHAPES);

@@ -320,7 +320,7 @@ fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &ReadCounts
     };
     let below = PlanNode {
         stage: if terms == 1 { "FETCH" } else { "TEXT_OR" },
-        filter: f.and_then(|f| filter::without_text(f.spec.doc())),
+        filter: f.and_then(|f| filter::remove_text(f.spec.doc())),
         stats: stats(docs, m.keys.max(docs), m),
         counted: model::doc! { "docsExamined": count(docs) },
         inputs: (0..terms).map(|_| scan()).collect(),

@@ -56,7 +56,7 @@ pub(super) fn residual(spec: Doc<'_>, exact: &dyn Fn(&str) -> bool) -> Option<Do
 }
 
 /// The filter without its required `$text`.
-pub(super) fn without_text(spec: Doc<'_>) -> Option<DocBuf> {
+pub(super) fn remove_text(spec: Doc<'_>) -> Option<DocBuf> {
     let mut all = predicates(spec);
     all.retain(|p| p.op != "$text");
     (!all.is_empty()).then(|| conjunction(all))

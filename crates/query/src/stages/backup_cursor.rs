@@ -3,7 +3,7 @@
 //! per file. The cursor stays open at its end. Errors: 14 no object, 40415 an option, 73 elsewhere,
 //! those of [`Host::open_backup`](crate::exec::Host::open_backup).
 
-use super::listed::only_on_admin;
+use super::listed::require_admin;
 use crate::exec::{BatchStream, ExecContext};
 use crate::stage::{
     ApiClass, Placement, Report, RequiredPrivilege, Stage, StageNeeds, StageOp, one,
@@ -31,7 +31,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
                 arg.type_name()
             );
         };
-        only_on_admin(scx, name)?;
+        require_admin(scx, name)?;
         check(name, spec)?;
         one(BackupCursor)
     },

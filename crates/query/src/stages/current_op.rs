@@ -2,7 +2,7 @@
 //! targetAllNodes}`: running operations; only on the admin database. Errors: 14 no object or no
 //! boolean, 40415 unknown, 9 for targetAllNodes, 73 elsewhere.
 
-use super::listed::{ListingStage, only_on_admin};
+use super::listed::{ListingStage, require_admin};
 use crate::stage::{
     ApiClass, NeedsContext, Placement, Report, RequiredPrivilege, StageNeeds, StageOp, one,
 };
@@ -15,7 +15,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     placement: Placement::DATABASE,
     parse: |scx, name, arg| {
         let spec = specification(name, arg)?;
-        only_on_admin(scx, name)?;
+        require_admin(scx, name)?;
         let spec = spec.to_buf();
         one(ListingStage::new(model::doc! { name: arg }, move |host| {
             host.list("$currentOp", "admin", spec.doc())

@@ -324,7 +324,7 @@ impl Stage for GeoNear {
         _: Box<dyn BatchStream>,
         exec: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>> {
-        let ns = super::listed::under_views(exec.host, self.ns.clone(), "$geoNear")?;
+        let ns = super::listed::resolve_view(exec.host, self.ns.clone(), "$geoNear")?;
         let origin = self.origin(exec)?;
         let field = self.field(exec, &ns, origin)?;
         let near = self.near_filter(exec, origin, &field)?;

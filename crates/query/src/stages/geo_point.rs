@@ -152,8 +152,8 @@ impl QueryPoint {
     ) -> Option<(f64, Value<'a>)> {
         let stored = match walked {
             // A numeric component may name an array element, which expression paths do not.
-            Value::Missing => by_index(doc, field),
-            Value::Array(a) if a.is_empty() => by_index(doc, field),
+            Value::Missing => value_by_index(doc, field),
+            Value::Array(a) if a.is_empty() => value_by_index(doc, field),
             v => v,
         };
         if let Some(d) = self.distance(stored) {
@@ -235,7 +235,7 @@ fn nearest(distances: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 }
 
 /// The value at a path whose numeric components are array indexes.
-fn by_index<'a>(doc: Doc<'a>, field: &FieldPath) -> Value<'a> {
+fn value_by_index<'a>(doc: Doc<'a>, field: &FieldPath) -> Value<'a> {
     field
         .parts()
         .iter()

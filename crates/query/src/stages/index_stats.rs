@@ -1,6 +1,6 @@
 //! `$indexStats: {}`: one document per index. Errors: 28803 for any other argument.
 
-use super::listed::{ListingStage, under_views};
+use super::listed::{ListingStage, resolve_view};
 use crate::stage::{ApiClass, PipelineSource, Placement, StageNeeds, StageOp, Subject, one};
 use model::{bail, code};
 
@@ -26,7 +26,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
             );
         };
         one(ListingStage::new(model::doc! { name: arg }, move |host| {
-            host.index_stats(&under_views(host, ns.clone(), name)?)
+            host.index_stats(&resolve_view(host, ns.clone(), name)?)
         }))
     },
 }];

@@ -3,7 +3,7 @@
 //! 40415 unknown, 73 elsewhere and for an invalid name.
 
 use super::fields::Fields;
-use super::listed::{ListingStage, only_on_admin};
+use super::listed::{ListingStage, require_admin};
 use crate::stage::{ApiClass, Placement, Report, RequiredPrivilege, StageNeeds, StageOp, one};
 use model::{Namespace, Value, bail, code};
 
@@ -27,7 +27,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         if let Some(ns) = f.string("namespace")? {
             Namespace::parse(ns)?;
         }
-        only_on_admin(scx, name)?;
+        require_admin(scx, name)?;
         let spec = spec.to_buf();
         one(ListingStage::new(model::doc! { name: arg }, move |host| {
             host.list("$listSampledQueries", "admin", spec.doc())

@@ -2,7 +2,7 @@
 //! SearchNotEnabled, 9 no object, 14 wrong types, 40415 unknown, 73 without a collection.
 
 use super::fields::Fields;
-use super::listed::{ListingStage, under_views};
+use super::listed::{ListingStage, resolve_view};
 use super::search::searched_collection;
 use crate::stage::{ApiClass, Placement, StageNeeds, StageOp, Subject, one};
 use model::{Value, bail, code};
@@ -29,7 +29,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         f.string("name")?;
         let spec = spec.to_buf();
         one(ListingStage::new(model::doc! { name: arg }, move |host| {
-            host.search_indexes(&under_views(host, ns.clone(), name)?, spec.doc())
+            host.search_indexes(&resolve_view(host, ns.clone(), name)?, spec.doc())
         }))
     },
 }];

@@ -48,7 +48,7 @@ impl Stage for ListingStage {
 }
 
 /// Refuses the stage except in `{aggregate: 1}` on the admin database (73).
-pub(super) fn only_on_admin(scx: &StageContext<'_, '_>, name: &str) -> Result<()> {
+pub(super) fn require_admin(scx: &StageContext<'_, '_>, name: &str) -> Result<()> {
     match &scx.options.target {
         PipelineSource::Database(db) if db == "admin" => Ok(()),
         _ => bail!(
@@ -60,7 +60,7 @@ pub(super) fn only_on_admin(scx: &StageContext<'_, '_>, name: &str) -> Result<()
 
 /// The collection below views without stages. With any other view the view's stages would come
 /// before this one, which is refused (40602).
-pub(super) fn under_views(host: &dyn Host, mut ns: Namespace, stage: &str) -> Result<Namespace> {
+pub(super) fn resolve_view(host: &dyn Host, mut ns: Namespace, stage: &str) -> Result<Namespace> {
     while let ResolvedNamespace::View { on, pipeline } = host.resolve(&ns)? {
         if !pipeline.doc().is_empty() {
             bail!(

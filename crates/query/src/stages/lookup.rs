@@ -104,7 +104,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
     f.required("as")?;
     let as_field = f.string("as")?.unwrap_or_default();
     let as_field = checked_path(as_field)?;
-    let by_field = joined_fields(name, &f)?;
+    let by_field = parse_join_fields(name, &f)?;
     if stages.is_none() && (by_field.is_none() || spec.contains("let")) {
         bail!(
             code::FAILED_TO_PARSE,
@@ -142,7 +142,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
 }
 
 /// The fields whose values are compared, if there are any.
-fn joined_fields(name: &str, f: &Fields<'_>) -> Result<Option<(FieldPath, FieldPath)>> {
+fn parse_join_fields(name: &str, f: &Fields<'_>) -> Result<Option<(FieldPath, FieldPath)>> {
     // Next to a pipeline an empty field name counts as missing.
     let piped = !f.get("pipeline").is_missing();
     let field = |name| -> Result<_> { Ok(f.string(name)?.filter(|s| !(piped && s.is_empty()))) };

@@ -582,7 +582,7 @@ fn sorted_by_name(of: &KeyedDocument<'_>) -> DocBuf {
         };
         place(a.name)
             .cmp(&place(b.name))
-            .then_with(|| by_name(a.name_str(), b.name_str()))
+            .then_with(|| compare_names(a.name_str(), b.name_str()))
     });
     DocBuf::build(|w: &mut DocWriter<'_>| {
         for e in &fields {
@@ -591,7 +591,7 @@ fn sorted_by_name(of: &KeyedDocument<'_>) -> DocBuf {
     })
 }
 
-fn by_name(a: &str, b: &str) -> Ordering {
+fn compare_names(a: &str, b: &str) -> Ordering {
     match (a.parse::<u64>(), b.parse::<u64>()) {
         (Ok(x), Ok(y)) => x.cmp(&y),
         _ => a.cmp(b),

@@ -2,7 +2,7 @@
 //! option, 13111 `allHosts` no boolean, 4503200 all hosts asked of a single server, 50933 when the
 //! collection is missing.
 
-use super::listed::{ListingStage, under_views};
+use super::listed::{ListingStage, resolve_view};
 use crate::exec::ResolvedNamespace;
 use crate::stage::{ApiClass, PipelineSource, Placement, StageNeeds, StageOp, Subject, one};
 use model::{Value, bail, code};
@@ -50,7 +50,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
             );
         };
         one(ListingStage::new(model::doc! { name: arg }, move |host| {
-            let ns = under_views(host, ns.clone(), name)?;
+            let ns = resolve_view(host, ns.clone(), name)?;
             if matches!(host.resolve(&ns)?, ResolvedNamespace::Missing) {
                 bail!(50933, "collection '{ns}' does not exist");
             }

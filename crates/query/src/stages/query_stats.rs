@@ -4,7 +4,7 @@
 //! that is none, 73 elsewhere.
 
 use super::fields::Fields;
-use super::listed::{ListingStage, only_on_admin};
+use super::listed::{ListingStage, require_admin};
 use crate::stage::{ApiClass, Placement, Report, RequiredPrivilege, StageNeeds, StageOp, one};
 use model::{Doc, Result, Value, bail, code};
 
@@ -31,7 +31,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         if let Some(transform) = f.document("transformIdentifiers")? {
             check_transform(transform)?;
         }
-        only_on_admin(scx, name)?;
+        require_admin(scx, name)?;
         one(ListingStage::new(model::doc! { name: arg }, |_| {
             Ok(Vec::new())
         }))

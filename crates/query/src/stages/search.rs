@@ -2,7 +2,7 @@
 //! with their scores as `$meta` values. The server interprets the argument. Errors: 31082
 //! SearchNotEnabled, 10065 no object, 9 an array, 73 without a collection, and those of the server.
 
-use super::listed::under_views;
+use super::listed::resolve_view;
 use crate::exec::{BatchStream, ExecContext};
 use crate::stage::{
     ApiClass, PipelineSource, Placement, RequiredPrivilege, Stage, StageContext, StageNeeds,
@@ -82,7 +82,7 @@ impl Stage for SearchStage {
         _: Box<dyn BatchStream>,
         exec: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>> {
-        let ns = under_views(exec.host, self.ns.clone(), self.name)?;
+        let ns = resolve_view(exec.host, self.ns.clone(), self.name)?;
         // `$searchBeta` is an older name of the same stage.
         let name = match self.name {
             "$searchBeta" => "$search",

@@ -50,7 +50,7 @@ impl Analyzer {
     }
 
     /// The analyzer for `autocomplete`, which splits its tokens into grams.
-    pub(crate) fn in_grams(
+    pub(crate) fn with_grams(
         mut self,
         min: usize,
         max: usize,

@@ -159,7 +159,9 @@ fn parse_autocomplete(path: &str, v: Value<'_>, defaults: &Defaults) -> Result<F
         Some(name) => defaults.analyzers.find(&args.name("analyzer"), name)?,
         None => Analyzer::standard(),
     };
-    Ok(FieldKind::Autocomplete(words.in_grams(min, max, cut, fold)))
+    Ok(FieldKind::Autocomplete(
+        words.with_grams(min, max, cut, fold),
+    ))
 }
 
 fn parse_number(path: &str, v: Value<'_>) -> Result<FieldKind> {

@@ -58,16 +58,16 @@ pub(super) fn compound(
     let mut all: Vec<(Occur, Box<dyn Query>)> = Vec::new();
     if !selects && least == 0 {
         // Without a selecting clause, start from all documents with score zero.
-        all.push((Occur::Must, without_score(b.all_documents())));
+        all.push((Occur::Must, remove_score(b.all_documents())));
     }
     all.extend(must.into_iter().map(|q| (Occur::Must, q)));
-    all.extend(filter.into_iter().map(|q| (Occur::Must, without_score(q))));
+    all.extend(filter.into_iter().map(|q| (Occur::Must, remove_score(q))));
     all.extend(must_not.into_iter().map(|q| (Occur::MustNot, q)));
     all.extend(should.into_iter().map(|q| (Occur::Should, q)));
     let query = BooleanQuery::with_minimum_required_clauses(all, least);
     apply_score(b, &args, Box::new(query))
 }
 
-fn without_score(query: Box<dyn Query>) -> Box<dyn Query> {
+fn remove_score(query: Box<dyn Query>) -> Box<dyn Query> {
     Box::new(ConstScoreQuery::new(query, 0.0))
 }

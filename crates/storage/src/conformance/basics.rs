@@ -277,7 +277,7 @@ pub(super) fn check_closed(engine: &dyn Engine) {
     );
 }
 
-pub(super) fn dropped_idents(factory: &dyn Factory) {
+pub(super) fn check_dropped_idents(factory: &dyn Factory) {
     let engine = factory.fresh();
     for ident in 1..=5u32 {
         for i in 0..50 {

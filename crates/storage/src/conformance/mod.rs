@@ -50,7 +50,7 @@ const CASES: &[Case] = &[
     ("closed engines refuse", |factory| {
         basics::check_closed(&*factory.fresh())
     }),
-    ("dropped idents disappear", basics::dropped_idents),
+    ("dropped idents disappear", basics::check_dropped_idents),
     ("drop_range keeps neighbours", |factory| {
         basics::drop_range(&*factory.fresh())
     }),

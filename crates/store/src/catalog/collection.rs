@@ -391,7 +391,7 @@ impl Collection {
             let Some(own) = closing else {
                 closing = self.gate.begin_closing(until);
                 if closing.is_none() {
-                    Shared::wait_on_thread(operation, &|waker| self.gate.when_open(waker))?;
+                    Shared::wait_on_thread(operation, &|waker| self.gate.wake_when_open(waker))?;
                     until = Instant::now() + GATE_LOOK;
                 }
                 continue;
@@ -399,7 +399,7 @@ impl Collection {
             if own.is_alone_by(until) {
                 return Ok(own);
             }
-            if let Err(e) = Shared::wait_on_thread(operation, &|waker| own.when_alone(waker)) {
+            if let Err(e) = Shared::wait_on_thread(operation, &|waker| own.wake_when_alone(waker)) {
                 if e.is(ErrorKind::SetAside) {
                     operation.writes().keep(Box::new(own));
                 }
@@ -419,7 +419,7 @@ impl Collection {
         &self,
         operation: &Operation,
     ) -> Result<(SharedGuard<'_>, Guard<Arc<State>>)> {
-        let go_on = || Shared::wait_on_thread(operation, &|waker| self.gate.when_open(waker));
+        let go_on = || Shared::wait_on_thread(operation, &|waker| self.gate.wake_when_open(waker));
         let inside = self.gate.enter_while(&go_on)?;
         let state = self.state.load();
         if state.dropped {

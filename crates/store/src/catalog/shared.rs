@@ -75,7 +75,7 @@ impl Shared {
                 Ok(held) => return Ok(held),
                 Err(ClaimConflict(key)) => {
                     Shared::wait_on_thread(operation, &|waker| {
-                        self.locks.when_released(key, waker)
+                        self.locks.wake_when_released(key, waker)
                     })?;
                 }
             }

@@ -147,7 +147,7 @@ impl Writer<'_> {
                 Some(other) if other.is_abandoned() => self.remove_index(&other, false)?,
                 Some(other) => {
                     go_on()?;
-                    let built = |waker| other.when_built(waker).filter(|_| !self.is_dropped());
+                    let built = |waker| other.wake_when_built(waker).filter(|_| !self.is_dropped());
                     Shared::wait_on_thread(self.operation, &built)?;
                     std::thread::sleep(BUILD_POLL);
                 }

@@ -327,7 +327,7 @@ impl Index {
     }
     /// Has `waker` called when the build has ended, with or without success; `None` when it has
     /// ended already.
-    pub(crate) fn when_built(&self, waker: Waker) -> Option<Registration> {
+    pub(crate) fn wake_when_built(&self, waker: Waker) -> Option<Registration> {
         let registered = self.state.waiters.register(BUILT, waker);
         let ended = self.is_ready() || self.is_dropped() || self.is_abandoned();
         (!ended).then_some(registered)

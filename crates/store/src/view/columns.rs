@@ -154,7 +154,7 @@ impl Collection {
             Some(s) if from < &s.head.low[..] => none(Some(s.head.low)),
             Some(segment) => {
                 let (low, high) = (&segment.head.low, Some(&segment.head.high[..]));
-                let notes = self.touched_notes(&view, index, low, high, usize::MAX, go_on)?;
+                let notes = self.read_touch_notes(&view, index, low, high, usize::MAX, go_on)?;
                 let ids = notes.iter().filter_map(|note| segment::touched_id(note));
                 let mut touched: Vec<Vec<u8>> = ids.map(<[u8]>::to_vec).collect();
                 touched.sort_unstable();
@@ -214,7 +214,7 @@ impl Collection {
     ///
     /// # Errors
     /// Engine failures; those of `go_on`.
-    pub fn touched_notes(
+    pub fn read_touch_notes(
         &self,
         view: &ReadView,
         index: &Index,

@@ -190,7 +190,7 @@ impl Transaction {
             if operation.waits_without_thread().is_none() {
                 return Err(write_conflict());
             }
-            let register = |waker| shared.locks.when_released(key, waker);
+            let register = |waker| shared.locks.wake_when_released(key, waker);
             Shared::wait_on_thread(operation, &register)?;
         }
         self.writes.lock().claims.extend_from_slice(keys);

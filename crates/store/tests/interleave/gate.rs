@@ -64,7 +64,7 @@ impl GuardedGate {
     fn write_set_aside(&self) {
         loop {
             let bell = Arc::new(OperationWaker::default());
-            let go_on = || match self.gate.when_open(bell.waker()) {
+            let go_on = || match self.gate.wake_when_open(bell.waker()) {
                 Some(registered) => Err(registered),
                 None => Ok(()),
             };
@@ -84,7 +84,7 @@ impl GuardedGate {
             let Some(own) = closing.take() else {
                 closing = self.gate.begin_closing(Instant::now());
                 if closing.is_none()
-                    && let Some(registered) = self.gate.when_open(bell.waker())
+                    && let Some(registered) = self.gate.wake_when_open(bell.waker())
                 {
                     bell.wait(registered);
                 }
@@ -93,7 +93,7 @@ impl GuardedGate {
             if own.is_alone_by(Instant::now()) {
                 return self.work_alone();
             }
-            let registered = own.when_alone(bell.waker());
+            let registered = own.wake_when_alone(bell.waker());
             if goes {
                 return;
             }

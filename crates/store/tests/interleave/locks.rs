@@ -233,7 +233,7 @@ fn waits_for_the_key(g: &GuardedTable, owner: Owner) {
             *bell.0.lock().unwrap() = true;
             bell.1.notify_all();
         });
-        let Some(registered) = g.table.when_released(key, waker) else {
+        let Some(registered) = g.table.wake_when_released(key, waker) else {
             return;
         };
         let mut rung = called.0.lock().unwrap();

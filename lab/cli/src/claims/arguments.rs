@@ -7,7 +7,7 @@ use lab_kit::claims::DIFFERENCES;
 use lab_kit::folder::FolderError;
 use serde::{Deserialize, Serialize};
 
-use crate::credentials::without_password;
+use crate::credentials::hide_password;
 use crate::errors::LabError;
 use crate::output::write_json;
 
@@ -103,7 +103,7 @@ fn parse_difference(text: &str) -> Result<String, String> {
 pub(super) fn write_arguments(arguments: &ClaimsArguments, out: &Path) -> Result<(), LabError> {
     let mut kept = arguments.clone();
     for address in kept.target.iter_mut().chain(&mut kept.versus) {
-        *address = without_password(address);
+        *address = hide_password(address);
     }
     Ok(write_json(&out.join(ARGUMENTS_FILE), &kept)?)
 }

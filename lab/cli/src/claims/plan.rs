@@ -11,7 +11,7 @@ use lab_kit::workload::{Settings, Workload};
 
 use super::arguments::{ClaimsArguments, OwnServer};
 use super::own_server::{self, ServerVariant};
-use crate::credentials::without_password;
+use crate::credentials::hide_password;
 use crate::errors::LabError;
 use crate::run::RunArguments;
 
@@ -48,7 +48,7 @@ impl RunSpec {
             .find(|(name, _)| difference(name).is_some());
         let of = match (&self.target, side) {
             (_, Some((name, side))) => format!("{name} {side}"),
-            (RunTarget::Address(address), None) => without_password(address),
+            (RunTarget::Address(address), None) => hide_password(address),
             (RunTarget::Own(variant), None) => variant.name(),
         };
         format!("{} [{of}]", run_in_words(&needed))
@@ -121,7 +121,7 @@ impl RunSpec {
     /// Whether `run` is such a run, complete and correct.
     fn is(&self, settings: &Settings, run: &RunResult) -> bool {
         let same_target = match &self.target {
-            RunTarget::Address(address) => run.target.uri == without_password(address),
+            RunTarget::Address(address) => run.target.uri == hide_password(address),
             // The label identifies the server.
             RunTarget::Own(_) => true,
         };
@@ -251,11 +251,7 @@ fn specs(arguments: &ClaimsArguments, needed: &RequiredRun) -> Vec<RunSpec> {
         arguments.target.first(),
         arguments.differ.as_ref() == Some(name),
     ) {
-        let pair = format!(
-            "{} and {}",
-            without_password(target),
-            without_password(versus)
-        );
+        let pair = format!("{} and {}", hide_password(target), hide_password(versus));
         let address = if first { target } else { versus };
         out.push(spec(
             RunTarget::Address(address.clone()),

@@ -136,7 +136,7 @@ impl MongoSession {
         database.collection_with_options(table.name, options)
     }
 
-    fn in_session(&mut self) -> Option<&mut ClientSession> {
+    fn transaction_session(&mut self) -> Option<&mut ClientSession> {
         let transaction = &mut self.transaction;
         match transaction.mode {
             None => None,
@@ -152,7 +152,7 @@ impl MongoSession {
     ) -> Result<Option<Document>, Error> {
         let collection = self.records_of(table);
         let aggregate = collection.aggregate(stages);
-        match self.in_session() {
+        match self.transaction_session() {
             Some(session) => {
                 let mut cursor = aggregate.session(&mut *session).await?;
                 let there = cursor.advance(session).await?;
@@ -256,7 +256,7 @@ impl Records for MongoSession {
             }));
             Ok(())
         };
-        match self.in_session() {
+        match self.transaction_session() {
             Some(session) => {
                 let mut cursor = find.session(&mut *session).await.map_err(classify_error)?;
                 while cursor.advance(session).await.map_err(classify_error)? {
@@ -280,7 +280,7 @@ impl Records for MongoSession {
             .collect();
         let collection = self.records_of(table);
         let insert = collection.insert_many(documents);
-        let inserted = match self.in_session() {
+        let inserted = match self.transaction_session() {
             Some(session) => insert.session(session).await,
             None => insert.await,
         };
@@ -307,7 +307,7 @@ impl Records for MongoSession {
             .collect();
         let collection = self.records_of(table);
         let update = collection.update_one(document(table, key), change);
-        let updated = match self.in_session() {
+        let updated = match self.transaction_session() {
             Some(session) => update.session(session).await,
             None => update.await,
         };
@@ -319,7 +319,7 @@ impl Records for MongoSession {
     async fn delete(&mut self, table: &'static RecordTable, key: Equals<'_>) -> Outcome<u64> {
         let collection = self.records_of(table);
         let delete = collection.delete_one(document(table, key));
-        let deleted = match self.in_session() {
+        let deleted = match self.transaction_session() {
             Some(session) => delete.session(session).await,
             None => delete.await,
         };

@@ -122,7 +122,7 @@ fn ids(ids: &[Key]) -> Document {
 
 /// A filter for tuples at or after `from` in the order of `keys`: an `$or` whose alternatives each
 /// fix a longer prefix.
-fn at_or_after(keys: &[String], from: &[Value]) -> Document {
+fn filter_from(keys: &[String], from: &[Value]) -> Document {
     let alternatives: Vec<Document> = (0..from.len())
         .rev()
         .map(|last| {
@@ -166,7 +166,7 @@ impl MongoSession {
             keys: index.keys.clone(),
             last: from.to_vec(),
         };
-        let filter = at_or_after(&index.keys, from);
+        let filter = filter_from(&index.keys, from);
         MongoCall::Find(table, filter, Box::new(options), expected)
     }
 
@@ -465,11 +465,11 @@ mod tests {
     fn a_tuple_becomes_alternatives_with_longer_and_longer_prefixes() {
         let keys = ["a", "b"].map(str::to_owned);
         assert_eq!(
-            at_or_after(&keys, &[Value::Int(1)]),
+            filter_from(&keys, &[Value::Int(1)]),
             doc! { "a": { "$gte": 1 } }
         );
         assert_eq!(
-            at_or_after(&keys, &[Value::Int(1), Value::Int(2)]),
+            filter_from(&keys, &[Value::Int(1), Value::Int(2)]),
             doc! { "$or": [ { "a": 1, "b": { "$gte": 2 } }, { "a": { "$gt": 1 } } ] }
         );
     }

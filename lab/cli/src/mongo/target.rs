@@ -30,7 +30,7 @@ use super::settings::MongoSettings;
 use super::statements::Statements;
 use super::transaction::Transaction;
 use super::tree::tree_document;
-use crate::credentials::without_password;
+use crate::credentials::hide_password;
 
 /// The driver also uses servers whose latency is this much above that of the nearest one.
 const LOCAL_THRESHOLD: Duration = Duration::from_secs(60);
@@ -89,7 +89,7 @@ impl MongoTarget {
         database: &str,
         clients: u32,
     ) -> Result<Self, TargetError> {
-        let uri = without_password(target);
+        let uri = hide_password(target);
         let wrong = |error: Error| TargetError::Address {
             given: uri.clone(),
             reason: one_line(&error),

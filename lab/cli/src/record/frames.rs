@@ -111,7 +111,7 @@ impl FrameTap {
                 FrameHead::Whole(length) => {
                     let message = rest.get(..length).unwrap_or(rest);
                     let may_change = self.side == Side::Client && self.sent == 0;
-                    match without_compressors(message).filter(|_| may_change) {
+                    match remove_compressors(message).filter(|_| may_change) {
                         Some(changed) => {
                             self.stripped += 1;
                             out.extend(changed);
@@ -194,7 +194,7 @@ pub(crate) fn is_handshake(name: &str) -> bool {
 
 /// Removes the list of compressors from a handshake; `None` if the message is not a handshake or
 /// has no such list.
-fn without_compressors(message: &[u8]) -> Option<Vec<u8>> {
+fn remove_compressors(message: &[u8]) -> Option<Vec<u8>> {
     let code = number(message, 12)?;
     let at = match code {
         OP_MSG => (*message.get(20)? == 0).then_some(21)?,

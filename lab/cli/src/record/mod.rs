@@ -188,7 +188,7 @@ fn conclude(
 /// The first server of an address. The rest of the address is for the client only.
 fn host_and_port(address: &str) -> Result<String, TargetError> {
     let wrong = |reason: &str| TargetError::Address {
-        given: crate::credentials::without_password(address),
+        given: crate::credentials::hide_password(address),
         reason: reason.to_owned(),
     };
     let rest = address

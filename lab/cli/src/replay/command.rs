@@ -81,7 +81,7 @@ pub(crate) fn prepare(
     cursor: Option<i64>,
 ) -> Result<Vec<RawDocumentBuf>, String> {
     if recorded.as_bytes().len() <= COMMAND_MAX {
-        return Ok(vec![without_session(recorded, cursor, None)?]);
+        return Ok(vec![build_command(recorded, cursor, None)?]);
     }
     let found = STATEMENTS
         .iter()
@@ -96,7 +96,7 @@ pub(crate) fn prepare(
             .as_document()
             .map_or(0, |document| document.as_bytes().len());
         if size > 0 && size + length > PIECE {
-            out.push(without_session(
+            out.push(build_command(
                 recorded,
                 cursor,
                 Some((name, &std::mem::take(&mut piece))),
@@ -106,7 +106,7 @@ pub(crate) fn prepare(
         piece.push(statement);
         size += length;
     }
-    out.push(without_session(recorded, cursor, Some((name, &piece)))?);
+    out.push(build_command(recorded, cursor, Some((name, &piece)))?);
     Ok(out)
 }
 
@@ -134,7 +134,7 @@ fn read_error(error: &dyn std::fmt::Display) -> String {
 }
 
 /// Builds a command with all or some of its statements.
-fn without_session(
+fn build_command(
     recorded: &RawDocument,
     cursor: Option<i64>,
     only: Option<(&str, &RawArrayBuf)>,

@@ -103,7 +103,7 @@ impl ReplayCounts {
     }
 
     /// Counts an operation that was not sent.
-    pub(crate) fn not_replayed(&mut self, because: &str) {
+    pub(crate) fn count_unsent(&mut self, because: &str) {
         count(&mut self.not_replayed, because);
     }
 

@@ -124,7 +124,7 @@ impl<'a> Scheduler<'a> {
             Ok(kind) => kind,
             Err(because) => {
                 if let Some(because) = because {
-                    lock(&self.sender.counts).not_replayed(&because);
+                    lock(&self.sender.counts).count_unsent(&because);
                 }
                 return;
             }
@@ -140,7 +140,7 @@ impl<'a> Scheduler<'a> {
         let turn = match self.turn(&command_record, reply.as_ref(), kind) {
             Ok(turn) => turn,
             Err(()) => {
-                lock(&self.sender.counts).not_replayed(UNKNOWN_CURSOR);
+                lock(&self.sender.counts).count_unsent(UNKNOWN_CURSOR);
                 return;
             }
         };

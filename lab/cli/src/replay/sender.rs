@@ -216,7 +216,7 @@ impl ReplaySender {
             .as_ref()
             .and_then(|turn| lock(&turn.cursor.state).live);
         if is_fetch && live.is_none() {
-            lock(&self.counts).not_replayed(&format!(
+            lock(&self.counts).count_unsent(&format!(
                 "{kind} without need: its cursor had no more, or its operation failed"
             ));
             self.read_to_end(op, &op_id, recorded, None).await;
@@ -225,7 +225,7 @@ impl ReplaySender {
         let ready = match command::prepare(&command_record.command, live.filter(|_| is_fetch)) {
             Ok(ready) => ready,
             Err(because) => {
-                lock(&self.counts).not_replayed(&because);
+                lock(&self.counts).count_unsent(&because);
                 return;
             }
         };

@@ -4,7 +4,7 @@ use lab_kit::result::RecordingFacts;
 
 use super::arguments::ReplayArguments;
 use super::source::Selection;
-use crate::credentials::without_password;
+use crate::credentials::hide_password;
 use crate::errors::LabError;
 use crate::record::file::{Reader, Record};
 
@@ -42,7 +42,7 @@ pub(super) fn summary(arguments: &ReplayArguments) -> Result<RecordingSummary, L
             .unwrap_or_default(),
         fingerprint: format!("{:08x}", reader.fingerprint),
         started_at: reader.header.started_at.clone(),
-        upstream: without_password(&reader.header.upstream),
+        upstream: hide_password(&reader.header.upstream),
         anonymised: reader.header.anonymised,
         ops,
         seconds: (last_ns - first_ns.unwrap_or(last_ns)) as f64 / 1e9,

@@ -115,7 +115,7 @@ impl<T: Target> Run<'_, T> {
         similarity: Similarity,
         out: &mut FinalChecks,
     ) {
-        let mut work = self.copied_work(step, plan, "recall");
+        let mut work = self.copy_work(step, plan, "recall");
         let mut searches: Vec<Vec<Tree>> = Vec::new();
         while searches.len() < SEARCHES {
             let ClientAction::Call(_, Call::Statement(call)) = work.draw() else {

@@ -18,7 +18,7 @@ use super::arguments::RunArguments;
 use super::context::Run;
 use super::expected_state::ExpectedState;
 use super::state::RunState;
-use crate::credentials::without_password;
+use crate::credentials::hide_password;
 use crate::errors::LabError;
 
 pub(crate) const FILE: &str = "checkpoint.json";
@@ -118,7 +118,7 @@ impl Checkpoint {
         step: Option<&str>,
     ) -> Self {
         let mut arguments = run.arguments.clone();
-        arguments.target = without_password(&arguments.target);
+        arguments.target = hide_password(&arguments.target);
         let indexes = run
             .dataset
             .indexes

@@ -40,7 +40,7 @@ impl<T: Target> Run<'_, T> {
     }
 
     /// Why a step cannot be done, if it cannot.
-    pub(crate) fn why_skipped(&self, step: &Step) -> Option<String> {
+    pub(crate) fn skip_reason(&self, step: &Step) -> Option<String> {
         let roles = || step.background.iter().chain([&step.work]);
         let is_custom = matches!(self.workload.data.documents, DocumentKind::Custom(_));
         let is_missing = |need: &Capability| match need {

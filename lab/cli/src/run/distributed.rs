@@ -20,7 +20,7 @@ use super::gather::{GeneratorReports, LOOK, StepCollector};
 use super::merge::GeneratorState;
 use super::role_plan::RolePlan;
 use super::state::StepEnd;
-use super::step::{StepInputs, announce, without_work};
+use super::step::{StepInputs, announce, no_work_error};
 use super::watchers::WatcherResults;
 use crate::clients::Control;
 use crate::counters::lock;
@@ -62,11 +62,11 @@ impl<T: Target> Run<'_, T> {
         let (limits, quota, goal) = self.limits(step);
         let plans = self.plans(step, quota);
         let Some(main) = plans.first() else {
-            return Err(without_work());
+            return Err(no_work_error());
         };
         let lab_cpu_us_per_op = self.measure_own_cost(step, main).await?;
         let Some(fleet) = lock(&self.fleet).take() else {
-            return Err(without_work());
+            return Err(no_work_error());
         };
         let order = || self.order(step, &plans);
         let fleet = tokio::task::block_in_place(|| {

@@ -2,7 +2,7 @@
 
 /// Why a run ended early. A target may be killed by its memory limit, in MiB, even after it has
 /// answered the last call: while it settles.
-pub(super) fn why_stopped(reason: Option<String>, killed_by_mb: Option<u64>) -> Option<String> {
+pub(super) fn end_reason(reason: Option<String>, killed_by_mb: Option<u64>) -> Option<String> {
     let Some(mb) = killed_by_mb else {
         return reason;
     };
@@ -14,15 +14,15 @@ pub(super) fn why_stopped(reason: Option<String>, killed_by_mb: Option<u64>) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::why_stopped;
+    use super::end_reason;
 
     #[test]
     fn a_target_that_was_killed_after_its_last_answer_ends_the_run_early() {
         let killed = "the memory limit of 128 MiB killed the target";
-        let after = why_stopped(None, Some(128));
+        let after = end_reason(None, Some(128));
         assert_eq!(after, Some(format!("{killed} (after its last answer)")));
-        let within = why_stopped(Some("no reply".to_owned()), Some(128));
+        let within = end_reason(Some("no reply".to_owned()), Some(128));
         assert_eq!(within, Some(format!("{killed} (no reply)")));
-        assert_eq!(why_stopped(None, None), None);
+        assert_eq!(end_reason(None, None), None);
     }
 }

@@ -30,7 +30,7 @@ use super::state::{RunState, StepEnd};
 use super::summary::{command_line, summary_line};
 use super::watchers::compare_expiry;
 use crate::agent::AgentProcess;
-use crate::credentials::without_password;
+use crate::credentials::hide_password;
 use crate::errors::LabError;
 use crate::limit::Limit;
 use crate::sampler::Instruments;
@@ -261,8 +261,8 @@ impl<T: Target> Run<'_, T> {
             return Err(LabError::Nothing { lacks });
         }
         let measured = || self.workload.steps.iter().filter(|step| step.measured);
-        match measured().find_map(|step| self.why_skipped(step)) {
-            Some(lacks) if measured().all(|step| self.why_skipped(step).is_some()) => {
+        match measured().find_map(|step| self.skip_reason(step)) {
+            Some(lacks) if measured().all(|step| self.skip_reason(step).is_some()) => {
                 Err(LabError::Nothing { lacks })
             }
             _ => Ok(()),
@@ -338,7 +338,7 @@ impl<T: Target> Run<'_, T> {
         let memory_limit = limit.as_ref().map(Limit::describe);
         let is_killed = limit.as_ref().and_then(Limit::has_killed) == Some(true);
         let killed = is_killed.then(|| self.settings.memory_mb.unwrap_or(0));
-        let stopped_because = ending::why_stopped(stopped_because, killed);
+        let stopped_because = ending::end_reason(stopped_because, killed);
         // The checks may need more memory than the run's limit.
         drop(limit);
         let mut checks = done
@@ -382,7 +382,7 @@ impl<T: Target> Run<'_, T> {
         for step in self.planned_steps().iter().skip(before) {
             let step = &self.with_saturation(step, &progress.done.steps);
             let is_saturated = self.is_saturated(step, &progress.done.steps);
-            if let Some(because) = self.why_skipped(step).or(is_saturated) {
+            if let Some(because) = self.skip_reason(step).or(is_saturated) {
                 note_line!("{}: left out, {because}", step.name);
                 progress.done.skipped.push(SkippedStep {
                     step: step.name.clone(),
@@ -507,7 +507,7 @@ impl<T: Target> Run<'_, T> {
 
     /// Prints the results of the report, and decides the exit status.
     fn conclude(&self, result: &RunResult, folder: &Path) -> Result<(), LabError> {
-        for (first, more) in report::by_code(&result.warnings) {
+        for (first, more) in report::group_by_code(&result.warnings) {
             print_line!("warning: {}", first.text);
             if !more.is_empty() {
                 print_line!("warning: {} more like it", more.len());
@@ -556,7 +556,7 @@ impl<T: Target> Run<'_, T> {
 
 fn unreachable(arguments: &RunArguments) -> LabError {
     TargetError::Unreachable {
-        address: without_password(&arguments.target),
+        address: hide_password(&arguments.target),
         reason: format!("no answer within {} s", arguments.call_timeout().as_secs()),
     }
     .into()

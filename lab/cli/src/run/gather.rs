@@ -144,7 +144,7 @@ impl GeneratorReports {
         let works = self.states.iter().any(|state| state.stage == Stage::Works);
         if !works && !self.is_over_sent {
             self.is_over_sent = true;
-            control.measured_work_is_over();
+            control.end_measured_work();
             self.tell_all(&|| LabMessage::Over);
         }
     }

@@ -227,14 +227,14 @@ impl<T: Target> Run<'_, T> {
         let ticker = std::thread::spawn(move || ticker.run(&is_done));
         let mut heard = StepSignals::default();
         let waiting = wait_for_clients(&mut measured, &control, &counters, limits.call_timeout);
-        heard.while_waiting(link, &control, waiting).await;
+        heard.handle_messages(link, &control, waiting).await;
         let at_us = us(at.elapsed());
         let _ = send(link, &AgentMessage::Done { at_us });
-        heard.until_over(link, &control).await;
+        heard.wait_measured_work(link, &control).await;
         for counters in &counters {
             counters.account_unfinished(&limits);
         }
-        control.measured_work_is_over();
+        control.end_measured_work();
         wait_for_clients(&mut background, &control, &counters, limits.call_timeout).await;
         let _ = done.send(());
         let host_busy_percent = ticker
@@ -300,7 +300,7 @@ impl StepSignals {
     }
 
     /// Handles messages of the lab until `waiting` has ended.
-    async fn while_waiting(
+    async fn handle_messages(
         &mut self,
         link: &mut Link,
         control: &Control,
@@ -316,7 +316,7 @@ impl StepSignals {
     }
 
     /// Waits until the measured work of all generators has ended.
-    async fn until_over(&mut self, link: &mut Link, control: &Control) {
+    async fn wait_measured_work(&mut self, link: &mut Link, control: &Control) {
         while !(self.is_over || self.is_gone) {
             let order = link.next().await;
             self.take(order, control);

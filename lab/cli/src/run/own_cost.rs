@@ -26,7 +26,7 @@ impl<T: Target> Run<'_, T> {
         step: &Step,
         plan: &RolePlan<'_>,
     ) -> Result<Option<f64>, LabError> {
-        let mut work = self.copied_work(step, plan, "own-cost");
+        let mut work = self.copy_work(step, plan, "own-cost");
         let mut session = self.target.session(false).await?;
         let mut latency = LatencyHistogram::default();
         let (begun, mut ops) = (Instant::now(), 0);
@@ -49,12 +49,7 @@ impl<T: Target> Run<'_, T> {
     }
 
     /// The work of a client on copies of the state, with a separate random stream.
-    pub(super) fn copied_work(
-        &self,
-        step: &Step,
-        plan: &RolePlan<'_>,
-        purpose: &str,
-    ) -> ClientWork {
+    pub(super) fn copy_work(&self, step: &Step, plan: &RolePlan<'_>, purpose: &str) -> ClientWork {
         let dataset = Dataset::new(self.dataset.kind, self.dataset.ids, self.settings.clone())
             .with_program(self.seed);
         dataset.restore(&self.dataset.table_checkpoints());

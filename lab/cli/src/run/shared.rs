@@ -60,7 +60,7 @@ impl<T: Target> Run<'_, T> {
         let steps = self.workload.steps.iter().filter(|step| step.measured);
         let reason = steps
             .filter(|step| !step.work.operation.is_action())
-            .find_map(|step| Some((step, why_not_shared(step, addresses.len())?)));
+            .find_map(|step| Some((step, unshared_reason(step, addresses.len())?)));
         match reason {
             Some((step, reason)) => refused(format!(
                 "step {}: {reason} cannot be shared by {} generators; leave --load-agent out",
@@ -106,7 +106,7 @@ impl<T: Target> Run<'_, T> {
 
 /// Why several machines cannot share the work of a step, if they cannot: its clients share state in
 /// memory.
-fn why_not_shared(step: &Step, generators: usize) -> Option<String> {
+fn unshared_reason(step: &Step, generators: usize) -> Option<String> {
     if step.readers.is_some() {
         return Some("readers of changes".to_owned());
     }

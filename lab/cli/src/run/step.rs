@@ -70,7 +70,7 @@ impl<T: Target> Run<'_, T> {
             .await?;
         let counters: Vec<_> = plans.iter().map(|plan| plan.counters.clone()).collect();
         let (Some(main), Some(plan)) = (counters.first(), plans.first()) else {
-            return Err(without_work());
+            return Err(no_work_error());
         };
         let watchers = self.begin_watchers(step, &control, main, limits).await?;
         let device = instruments.device().map(str::to_owned);
@@ -103,7 +103,7 @@ impl<T: Target> Run<'_, T> {
             counters.account_unfinished(&limits);
         }
         // The last interval ends with the measured work, without waiting for background clients.
-        control.measured_work_is_over();
+        control.end_measured_work();
         let _ = done.send(());
         wait_for_clients(&mut background, &control, &counters, limits.call_timeout).await;
         let sampled = join_thread(sampler).into_parts();
@@ -271,7 +271,7 @@ impl<T: Target> Run<'_, T> {
         (sizes, statistics)
     }
 
-    fn by_operation(&self, totals: &Totals) -> BTreeMap<String, LatencySummary> {
+    fn group_by_operation(&self, totals: &Totals) -> BTreeMap<String, LatencySummary> {
         let all = totals.by_operation.iter();
         all.map(|(operation, latency)| {
             let name = self.workload.operation_name(*operation);
@@ -307,7 +307,7 @@ impl<T: Target> Run<'_, T> {
         let plans = end.plans.iter().zip(std::mem::take(&mut end.totals));
         let mut sampled_roles = sampled_roles.into_iter().zip(plans);
         let Some((sampled_role, (_, totals))) = sampled_roles.next() else {
-            return Err(without_work());
+            return Err(no_work_error());
         };
         let mut effect = totals.effect;
         let (rows, stood_still) = (sampled_role.rows, sampled_role.stood_still);
@@ -328,7 +328,7 @@ impl<T: Target> Run<'_, T> {
         more.lateness = totals.lateness.as_ref().map(latency_summary);
         (more.unsent_calls, more.unsent_by_lab) = (totals.unsent, totals.unsent_by_lab);
         (more.refused_calls, more.given_up) = (totals.refused, totals.given_up);
-        more.by_operation = self.by_operation(&totals);
+        more.by_operation = self.group_by_operation(&totals);
         more.outcomes = self.outcomes(&totals);
         more.disturbed_calls = totals.disturbed;
         more.lab_stood_still_seconds = stood_still.as_secs_f64();
@@ -357,7 +357,7 @@ impl<T: Target> Run<'_, T> {
         amplification(&mut result, (effect.bytes as f64 * measured) as u64);
         details.fill_step(&mut result);
         let checks = end.watched.add_to(end.afterwards, &mut result, &mut effect);
-        let stopped_because = stopped_because.or_else(|| ended_in_warmup(&result));
+        let stopped_because = stopped_because.or_else(|| warmup_end_reason(&result));
         let end = StepEnd {
             result,
             effect,
@@ -376,7 +376,7 @@ fn join_thread<R>(thread: std::thread::JoinHandle<R>) -> R {
 }
 
 /// The reason why a step without measured operations has no result: its work ended in the warm-up.
-fn ended_in_warmup(step: &StepResult) -> Option<String> {
+fn warmup_end_reason(step: &StepResult) -> Option<String> {
     let is_over = step.measured && step.ops == 0 && step.warmup_ops > 0;
     is_over.then(|| {
         format!(
@@ -409,7 +409,7 @@ pub(super) struct StepInputs<'a, 'b> {
 }
 
 /// The error for a step without a role, which is a bug of the lab.
-pub(super) fn without_work() -> LabError {
+pub(super) fn no_work_error() -> LabError {
     LabError::Machine(std::io::Error::other("a step without work"))
 }
 

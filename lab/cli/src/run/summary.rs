@@ -3,7 +3,7 @@
 use lab_kit::format;
 use lab_kit::result::StepResult;
 
-use crate::credentials::without_password;
+use crate::credentials::hide_password;
 
 pub(crate) fn summary_line(step: &StepResult) -> String {
     let one = step.operation.unit_one();
@@ -88,7 +88,7 @@ pub(crate) fn command_line() -> String {
     };
     let words = std::env::args()
         .skip(1)
-        .map(|word| quoted(without_password(&word)));
+        .map(|word| quoted(hide_password(&word)));
     std::iter::once("quarry-lab".to_owned())
         .chain(words)
         .collect::<Vec<_>>()

@@ -272,7 +272,7 @@ pub(super) fn option<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
 pub(crate) fn hide_passwords(words: &[String]) -> String {
     words
         .iter()
-        .map(|word| crate::credentials::without_password(word))
+        .map(|word| crate::credentials::hide_password(word))
         .collect::<Vec<_>>()
         .join(" ")
 }

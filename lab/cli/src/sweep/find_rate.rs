@@ -15,7 +15,7 @@ use lab_kit::workload::Workload;
 use super::child::{CHANGED, run_child};
 use super::expand::{Line, hide_passwords, option, replace_option};
 use super::server::with_server;
-use super::sharing::only_reads;
+use super::sharing::is_read_only;
 use crate::errors::LabError;
 use crate::output::{make_folder, write_json, write_page};
 use crate::run::{LOADED, RunArguments};
@@ -50,7 +50,7 @@ pub(super) fn search(lines: &[Line], repeats: Option<u32>) -> Result<(), LabErro
     }
     let workload = Workload::load(&arguments.workload)?;
     workload.settings(&arguments.preset, arguments.overrides())?;
-    let words = without_find_rate(&line.words);
+    let words = remove_find_rate(&line.words);
     if arguments.plan {
         // The following rates depend on the result of this first run.
         print_line!("{}", hide_passwords(&words));
@@ -65,7 +65,7 @@ pub(super) fn search(lines: &[Line], repeats: Option<u32>) -> Result<(), LabErro
     make_folder(&folder)?;
     let mut tries = RateTrials {
         words: replace_option(&words, "--out", &folder.display().to_string()),
-        may_share: only_reads(&workload),
+        may_share: is_read_only(&workload),
         loaded: None,
         runs: Vec::new(),
         folder,
@@ -94,7 +94,7 @@ pub(super) fn search(lines: &[Line], repeats: Option<u32>) -> Result<(), LabErro
 }
 
 /// The command line of an attempt.
-fn without_find_rate(words: &[String]) -> Vec<String> {
+fn remove_find_rate(words: &[String]) -> Vec<String> {
     let mut out = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -211,11 +211,11 @@ mod tests {
     fn tries_do_not_search_themselves() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(
-            without_find_rate(&words("run hot --find-rate p99<1ms --out x")),
+            remove_find_rate(&words("run hot --find-rate p99<1ms --out x")),
             words("run hot --out x")
         );
         assert_eq!(
-            without_find_rate(&words("run hot --find-rate=p99<1ms")),
+            remove_find_rate(&words("run hot --find-rate=p99<1ms")),
             words("run hot")
         );
     }

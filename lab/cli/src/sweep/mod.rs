@@ -24,7 +24,7 @@ use self::child::{CHANGED, resume_run, run_child};
 use self::expand::{ENGINE_OPTIONS, Line, expand, option, replace_option};
 use self::own::OwnSpec;
 use self::server::{own_name, with_server};
-use self::sharing::{is_same_load, only_reads};
+use self::sharing::{is_read_only, is_same_load};
 use crate::errors::LabError;
 use crate::output::{make_folder, write_json, write_page};
 use crate::run::{CHECKPOINT_FILE, LOADED, RunArguments};
@@ -138,7 +138,7 @@ fn plan_runs(plans: &[(Line, RunArguments, Settings, Workload)]) -> Vec<SweepRun
     let mut runs: Vec<SweepRun> = plans
         .iter()
         .map(|(line, arguments, settings, workload)| {
-            let may_share = only_reads(workload);
+            let may_share = is_read_only(workload);
             let target = arguments.target.clone();
             let of = (line.repeat, target, workload.name.clone());
             let known = loads.iter().position(|(other_of, other)| {
@@ -206,7 +206,7 @@ pub(crate) fn resume(folder: &Path, target: Option<&str>) -> Option<Result<(), L
 
 /// Replaces the address without a password by `target`, which has one.
 fn take_target(sweep: &mut Sweep, target: &str) {
-    let known = crate::credentials::without_password(target);
+    let known = crate::credentials::hide_password(target);
     let is_one = |run: &SweepRun| option(&run.words, "--target") == Some(known.as_str());
     // A sweep of one target may continue at another address.
     let first = sweep
@@ -310,7 +310,7 @@ fn save(folder: &Path, sweep: &Sweep, begun: Option<(usize, &str)>) -> Result<()
         words: run
             .words
             .iter()
-            .map(|word| crate::credentials::without_password(word))
+            .map(|word| crate::credentials::hide_password(word))
             .collect(),
         load: run.load,
         repeat: run.repeat,
@@ -417,7 +417,7 @@ mod tests {
             ("insert", false),
         ] {
             assert_eq!(
-                only_reads(&Workload::load(name).unwrap()),
+                is_read_only(&Workload::load(name).unwrap()),
                 requested,
                 "{name}"
             );

@@ -3,7 +3,7 @@
 use lab_kit::workload::{Operation, Role, Settings, Step, Workload};
 
 /// Whether everything after the load only reads, so that the next run finds the same data.
-pub(super) fn only_reads(workload: &Workload) -> bool {
+pub(super) fn is_read_only(workload: &Workload) -> bool {
     let reads = |operation: Operation| {
         matches!(
             operation,

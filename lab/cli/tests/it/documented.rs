@@ -87,7 +87,7 @@ fn workplace() -> tempfile::TempDir {
     directory
 }
 
-fn filled_in(command: &str) -> String {
+fn fill_command(command: &str) -> String {
     let words = command.split(' ').map(|word| match word {
         "A" => "redb:data/a".to_owned(),
         "B" => "fjall:data/b".to_owned(),
@@ -106,7 +106,10 @@ fn the_lab_takes_each_command_as_it_stands() {
             let kind = command.split(' ').nth(1).unwrap_or_default();
             // `--plan` parses all words and starts nothing; `--help` parses the words before it.
             let end = if kind == "run" { "--plan" } else { "--help" };
-            let output = shell(&format!("{} {end}", filled_in(&command)), directory.path());
+            let output = shell(
+                &format!("{} {end}", fill_command(&command)),
+                directory.path(),
+            );
             let complaint = String::from_utf8_lossy(&output.stderr);
             let status = output.status.code();
             assert_eq!(status, Some(0), "{name}: {command}: {complaint}");

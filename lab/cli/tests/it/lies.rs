@@ -52,7 +52,7 @@ fn run_against(faults: Faults) -> FinishedRun {
 }
 
 /// Checks that the lab reports the fault, also by its exit status.
-fn found_out(faults: Faults, said: &str) {
+fn check_detected(faults: Faults, said: &str) {
     let ended = run_against(faults);
     let complaint = ended.complaint();
     assert_eq!(ended.status(), Some(4), "{faults:?}: {complaint}");
@@ -111,7 +111,7 @@ fn reads_that_lie_are_found_out() {
             finds: Some((fault, 20)),
             ..Faults::default()
         };
-        found_out(faults, said);
+        check_detected(faults, said);
     }
 }
 
@@ -148,7 +148,7 @@ fn lost_and_repeated_writes_are_detected() {
             "calls of update-set failed",
         ),
     ] {
-        found_out(faults, said);
+        check_detected(faults, said);
     }
 }
 

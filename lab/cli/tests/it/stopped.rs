@@ -380,7 +380,7 @@ fn stop_under_both_loops(server: &Server) {
     let kept = Cell::new(None);
     for at in AT {
         despite_a_busy_machine(|| {
-            let pace = kept.take().unwrap_or_else(|| Pace::kept_by(server));
+            let pace = kept.take().unwrap_or_else(|| Pace::measure_kept(server));
             // On a busy machine one loop may be over before the other begins.
             if !stop_under(server, at, &pace, &[true, false]) {
                 for is_open in [true, false] {
@@ -410,7 +410,7 @@ struct Pace {
 }
 
 impl Pace {
-    fn kept_by(server: &Server) -> Self {
+    fn measure_kept(server: &Server) -> Self {
         let labs = ["open", "closed"].map(|name| lab_on(server, name, SECONDS, &[]));
         let rates = labs.map(|mut lab| {
             assert_eq!(lab.end(Duration::from_secs(60)), Some(0));

@@ -128,7 +128,7 @@ fn a_list_of_something_else_is_one_clear_line() {
 }
 
 /// The runs of a sweep in the order in which they were made.
-fn in_order(folder: &std::path::Path) -> Vec<RunResult> {
+fn read_runs(folder: &std::path::Path) -> Vec<RunResult> {
     let mut out = results(folder);
     out.sort_by(|one, other| {
         (&one.run.started_at, &one.run.id).cmp(&(&other.run.started_at, &other.run.id))
@@ -166,7 +166,7 @@ fn several_targets_take_turns_and_stand_on_one_page_with_intervals_and_published
     );
     assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
     let folder = ended.folder();
-    let runs = in_order(&folder);
+    let runs = read_runs(&folder);
     let order: Vec<&str> = runs
         .iter()
         .map(|run| run.target.uri.split(':').next().unwrap())

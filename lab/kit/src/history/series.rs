@@ -100,7 +100,7 @@ struct Conditions {
 
 /// A label without the program that it names, so that all builds of a server form one series; each
 /// value has its build.
-fn without_program(label: &str) -> &str {
+fn remove_program(label: &str) -> &str {
     label
         .split_once(" and program ")
         .map_or(label, |(before, _)| before)
@@ -115,7 +115,7 @@ impl Conditions {
             .run
             .labels
             .iter()
-            .map(|(name, value)| format!("{name} {}", without_program(value)))
+            .map(|(name, value)| format!("{name} {}", remove_program(value)))
             .collect();
         Self {
             workload: run.run.workload.clone(),

@@ -40,7 +40,7 @@ pub use claims_page::claims_page;
 pub use comparison::comparison_page;
 pub use csv::summary_csv;
 pub use history_page::history_page;
-pub use notes::by_code;
+pub use notes::group_by_code;
 pub use overload_section::overload_line;
 pub use rate_page::rate_page;
 pub use run_page::page;

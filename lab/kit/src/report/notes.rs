@@ -8,7 +8,7 @@ use crate::result::{RunResult, Warning};
 
 /// Warnings grouped by kind, in the order of the first of each: a run of many short steps repeats
 /// the same warning for each step.
-pub fn by_code<'a>(
+pub fn group_by_code<'a>(
     warnings: impl IntoIterator<Item = &'a Warning>,
 ) -> Vec<(&'a Warning, Vec<&'a Warning>)> {
     let mut out: Vec<(&Warning, Vec<&Warning>)> = Vec::new();
@@ -51,7 +51,7 @@ fn write_list(out: &mut String, failed: &[String], known: &[String], warnings: &
     for text in known {
         let _ = writeln!(out, "<li>{}</li>", escape(text));
     }
-    for (first, more) in by_code(warnings.iter().copied()) {
+    for (first, more) in group_by_code(warnings.iter().copied()) {
         let _ = writeln!(out, "<li>{}", escape(&first.text));
         if !more.is_empty() {
             let _ = write!(

@@ -97,7 +97,7 @@ fn curve(search: &RateSearch, runs: &[RunResult]) -> Chart {
         quantity: Quantity::LatencyUs,
         lines: lines.collect(),
         band: None,
-        reference: Some((search.condition.below_us(), search.condition.text.clone())),
+        reference: Some((search.condition.limit_us(), search.condition.text.clone())),
         warmup_end: 0.0,
         stalls: Vec::new(),
         opens_logarithmic: true,

@@ -335,7 +335,7 @@ impl ClientWork {
             None => (table, self.draw_number(table), batch),
         };
         let (first, count) = self.existing_rows(table);
-        let end = self.dataset.without_gaps(table, first + count - 1);
+        let end = self.dataset.last_gapless_row(table, first + count - 1);
         if left > 1 && number < end {
             self.neighbours = Some((table, number + 1, left - 1));
         }
@@ -348,7 +348,7 @@ impl ClientWork {
     fn rows_in_range(&self, table: usize, number: u64, limit: u32) -> u64 {
         let is_in_order = self.dataset.ids == Ids::Lab && !self.dataset.kind.has_text_keys();
         let (first, count) = self.existing_rows(table);
-        let last = self.dataset.without_gaps(table, first + count - 1);
+        let last = self.dataset.last_gapless_row(table, first + count - 1);
         let rows = match (is_in_order, self.role.reverse) {
             (false, _) => u64::from(self.dataset.ids != Ids::Target),
             (true, true) => number.min(last).saturating_sub(first) + 1,
@@ -412,7 +412,7 @@ impl ClientWork {
     fn scan(&mut self, limit: u32) -> Call {
         let table = self.draw_table();
         let (first, count) = self.existing_rows(table);
-        let end = self.dataset.without_gaps(table, first + count - 1);
+        let end = self.dataset.last_gapless_row(table, first + count - 1);
         let count = (end + 1).saturating_sub(first).max(1);
         let length = u64::from(limit).min(count);
         let from = first + self.random.random_range(0..=count - length);

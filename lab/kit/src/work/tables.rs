@@ -189,7 +189,7 @@ impl Dataset {
     }
 
     /// The last row, up to `row`, below which this generator's row numbers have no gaps.
-    pub(super) fn without_gaps(&self, table: usize, row: u64) -> u64 {
+    pub(super) fn last_gapless_row(&self, table: usize, row: u64) -> u64 {
         let lane = self.lane.as_ref();
         let there = lane.and_then(|lane| lane.before.get(table));
         there.map_or(row, |(there, _)| row.min(*there))
@@ -375,7 +375,7 @@ mod tests {
             }
             assert_eq!(own.tables[0].visible(), 10 + rows);
             assert_eq!(own.number(0, 7), 7, "what was there stays what it was");
-            assert_eq!(own.without_gaps(0, 12), 10);
+            assert_eq!(own.last_gapless_row(0, 12), 10);
             ends.push(own.table_checkpoints());
         }
         all.merge_lanes(&ends);

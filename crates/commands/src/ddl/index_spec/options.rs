@@ -288,7 +288,7 @@ pub(super) fn on_timeseries(spec: Doc<'_>, options: Doc<'_>, kind: IndexKind) ->
     let partial = spec.field("partialFilterExpression").as_doc();
     let of_time = key.count() == 1 && key.iter().all(|(f, _)| series.is_time(f));
     if spec.contains("expireAfterSeconds")
-        && !(of_time && partial.is_some_and(|p| series.only_meta(p)))
+        && !(of_time && partial.is_some_and(|p| series.uses_only_meta(p)))
     {
         return bad("TTL");
     }

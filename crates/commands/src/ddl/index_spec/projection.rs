@@ -40,7 +40,7 @@ pub(super) fn check(spec: Doc<'_>, kind: IndexKind) -> Result<()> {
             "The field 'wildcardProjection' needs the key '$**' and at least one field"
         );
     }
-    only_flags(projection)?;
+    check_flags(projection)?;
     Projection::parse_project(
         &mut ParseCx::new(&Env::new(0, 1)),
         Value::Document(projection),
@@ -60,10 +60,10 @@ pub(super) fn check(spec: Doc<'_>, kind: IndexKind) -> Result<()> {
 
 /// # Errors
 /// 51271 for anything but a number, a boolean or a document of them.
-fn only_flags(projection: Doc<'_>) -> Result<()> {
+fn check_flags(projection: Doc<'_>) -> Result<()> {
     for (name, v) in projection.iter() {
         match v {
-            Value::Document(d) if !name.starts_with('$') => only_flags(d)?,
+            Value::Document(d) if !name.starts_with('$') => check_flags(d)?,
             v if (v.is_number() || v.as_bool().is_some()) && !name.starts_with('$') => {}
             _ => bail!(
                 51_271,

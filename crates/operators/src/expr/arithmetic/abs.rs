@@ -2,7 +2,7 @@
 //! gives a long. Null and missing give null. 28765 not a number, 28680 the smallest long, which has
 //! no positive counterpart.
 
-use super::only_number;
+use super::require_number;
 use crate::Cx;
 use crate::expr::{Operator, unary};
 use crate::numeric::int_or_long;
@@ -17,7 +17,7 @@ fn abs<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
     if v.is_nullish() {
         return Ok(Value::Null);
     }
-    Ok(match only_number("$abs", &v)? {
+    Ok(match require_number("$abs", &v)? {
         Number::Int32(n) => int_or_long(i64::from(n).abs()),
         Number::Int64(n) => match n.checked_abs() {
             Some(n) => Value::Int64(n),

@@ -1,7 +1,7 @@
 //! `$exp`: e to the power of a number: a double, or a decimal for a decimal. Null and missing give
 //! null. 28765 not a number.
 
-use super::{apply_by_type, only_number};
+use super::{apply_by_type, require_number};
 use crate::Cx;
 use crate::expr::{Operator, unary};
 use model::{Decimal128, Result, Value};
@@ -16,7 +16,7 @@ fn exp<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
         return Ok(Value::Null);
     }
     Ok(apply_by_type(
-        only_number("$exp", &v)?,
+        require_number("$exp", &v)?,
         f64::exp,
         Decimal128::exp,
     ))

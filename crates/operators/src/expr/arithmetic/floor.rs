@@ -2,7 +2,7 @@
 //! 28765 not a number. A decimal that is infinite or beyond 34 integer digits gives NaN, as in
 //! MongoDB.
 
-use super::only_number;
+use super::require_number;
 use crate::Cx;
 use crate::expr::{Operator, unary};
 use model::{Decimal128, Number, Result, Rounding, Value};
@@ -16,7 +16,7 @@ fn floor<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
     if v.is_nullish() {
         return Ok(Value::Null);
     }
-    Ok(match only_number("$floor", &v)? {
+    Ok(match require_number("$floor", &v)? {
         Number::Double(n) => Value::Double(n.floor()),
         Number::Decimal(n) if n.is_infinite() => Value::Decimal128(Decimal128::NAN),
         Number::Decimal(n) => Value::Decimal128(n.to_integral(Rounding::Floor)),

@@ -2,7 +2,7 @@
 //! when either is one (NaN is always a double). Null and missing give null. 28756 / 28757 argument
 //! / base not a number, 28758 / 28759 argument / base out of range.
 
-use super::at_or_below_zero;
+use super::is_at_most_zero;
 use crate::Cx;
 use crate::expr::{Operator, nary};
 use model::{Number, Result, Value, bail};
@@ -36,14 +36,14 @@ fn log<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
     if x.is_nan() || b.is_nan() {
         return Ok(Value::Double(f64::NAN));
     }
-    if at_or_below_zero(x) {
+    if is_at_most_zero(x) {
         bail!(
             28758,
             "$log's argument must be a positive number, but is {}",
             argument
         );
     }
-    if at_or_below_zero(b) || b.compare(&Number::Int32(1)).is_eq() {
+    if is_at_most_zero(b) || b.compare(&Number::Int32(1)).is_eq() {
         bail!(
             28759,
             "$log's base must be a positive number not equal to 1, but is {}",

@@ -1,7 +1,7 @@
 //! `$log10`: the decimal logarithm of a number above 0: a double, or a decimal of a decimal. NaN is
 //! always a double. Null and missing give null. 28765 not a number, 28761 not positive.
 
-use super::{apply_by_type, at_or_below_zero, only_number};
+use super::{apply_by_type, is_at_most_zero, require_number};
 use crate::Cx;
 use crate::expr::{Operator, unary};
 use model::{Decimal128, Result, Value, bail};
@@ -15,12 +15,12 @@ fn log10<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
     if v.is_nullish() {
         return Ok(Value::Null);
     }
-    let n = only_number("$log10", &v)?;
+    let n = require_number("$log10", &v)?;
     // Only positive decimals have a decimal logarithm.
     if n.is_nan() {
         return Ok(Value::Double(f64::NAN));
     }
-    if at_or_below_zero(n) {
+    if is_at_most_zero(n) {
         bail!(
             28761,
             "$log10's argument must be a positive number, but is {}",

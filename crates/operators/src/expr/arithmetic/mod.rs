@@ -12,7 +12,7 @@ crate::expr_family! {
 ///
 /// # Errors
 /// 28765, the common code of operators of one number.
-fn only_number(name: &str, v: &Value<'_>) -> Result<Number> {
+fn require_number(name: &str, v: &Value<'_>) -> Result<Number> {
     match Number::of(v) {
         Some(n) => Ok(n),
         None => bail!(
@@ -36,6 +36,6 @@ fn apply_by_type(
 }
 
 /// True for a number at or below zero; false for NaN.
-fn at_or_below_zero(n: Number) -> bool {
+fn is_at_most_zero(n: Number) -> bool {
     !n.is_nan() && n.compare(&Number::Int32(0)).is_le()
 }

@@ -2,7 +2,7 @@
 //! the even digit. The type does not change, except that an int may widen to a long. Null and
 //! missing give null. Errors: see [`round_number`].
 
-use super::only_number;
+use super::require_number;
 use crate::Cx;
 use crate::expr::{Operator, nary};
 use crate::numeric::int_or_long;
@@ -33,7 +33,7 @@ pub(super) fn round_number<'a>(
     if v.iter().any(Value::is_nullish) {
         return Ok(Value::Null);
     }
-    let Ok(n) = only_number(name, first) else {
+    let Ok(n) = require_number(name, first) else {
         bail!(
             51081,
             "{name} only supports numeric types, not {}",

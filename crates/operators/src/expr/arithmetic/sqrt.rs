@@ -1,7 +1,7 @@
 //! `$sqrt`: square root of a number that is not negative: a double, or a decimal for a decimal.
 //! Null and missing give null. 28765 not a number, 28714 negative.
 
-use super::{apply_by_type, only_number};
+use super::{apply_by_type, require_number};
 use crate::Cx;
 use crate::expr::{Operator, unary};
 use model::{Decimal128, Number, Result, Value, bail};
@@ -15,7 +15,7 @@ fn sqrt<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
     if v.is_nullish() {
         return Ok(Value::Null);
     }
-    let n = only_number("$sqrt", &v)?;
+    let n = require_number("$sqrt", &v)?;
     if !n.is_nan() && n.compare(&Number::Int32(0)).is_lt() {
         bail!(28714, "$sqrt's argument must be greater than or equal to 0");
     }

@@ -211,7 +211,7 @@ pub(super) fn weekday_of(v: &Value<'_>, operator: &str) -> Result<i64> {
 ///
 /// # Errors
 /// `code`.
-pub(super) fn only_known(d: Doc<'_>, known: &[&str], operator: &str, code: i32) -> Result<()> {
+pub(super) fn refuse_unknown(d: Doc<'_>, known: &[&str], operator: &str, code: i32) -> Result<()> {
     match d.iter().find(|(n, _)| !known.contains(n)) {
         Some((unknown, _)) => bail!(code, "Unrecognized argument to {operator}: {unknown}"),
         None => Ok(()),

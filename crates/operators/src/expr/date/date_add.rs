@@ -5,7 +5,7 @@
 //! 5976500 amount too large, 5166406 overflow, 6045000 amount cannot be negated, 40517 / 40485 bad
 //! zone.
 
-use super::arguments::{Unit, ZoneArg, moment, only_known};
+use super::arguments::{Unit, ZoneArg, moment, refuse_unknown};
 use super::calendar::{DAY_MS, days_of_month_number};
 use super::zone::Zone;
 use crate::Cx;
@@ -40,7 +40,7 @@ fn parse_add(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resul
             spec.type_name()
         );
     };
-    only_known(
+    refuse_unknown(
         d,
         &["startDate", "unit", "amount", "timezone"],
         name,

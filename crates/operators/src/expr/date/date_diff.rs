@@ -3,7 +3,7 @@
 //! unknown argument, 5166303 / 5166304 / 5166305 no `startDate` / `endDate` / `unit`, 5166307 no
 //! date, 5439013 / 9 bad unit, 5439015 / 5439016 bad day, 5166308 overflow, 40517 / 40485 bad zone.
 
-use super::arguments::{Unit, ZoneArg, moment, only_known, weekday_of};
+use super::arguments::{Unit, ZoneArg, moment, refuse_unknown, weekday_of};
 use super::zone::Zone;
 use crate::Cx;
 use crate::expr::args::missing;
@@ -31,7 +31,7 @@ fn parse_diff(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resu
             spec.type_name()
         );
     };
-    only_known(
+    refuse_unknown(
         d,
         &["startDate", "endDate", "unit", "timezone", "startOfWeek"],
         name,

@@ -4,7 +4,7 @@
 //! 40489 / 40525 both kinds mixed, 40515 no integer, 31034 beyond 16 bits, 40523 / 31095 year
 //! outside 1-9999, 159 overflow, 40517 / 40485 bad zone.
 
-use super::arguments::{ZoneArg, only_known};
+use super::arguments::{ZoneArg, refuse_unknown};
 use super::calendar::{DAY_MS, days_of_month_number, iso_year_start};
 use crate::Cx;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
@@ -41,7 +41,7 @@ fn parse_from_parts(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -
         .chain(TIME)
         .chain(["timezone"])
         .collect();
-    only_known(d, &known, name, 40518)?;
+    refuse_unknown(d, &known, name, 40518)?;
     let (has_year, has_iso) = (d.contains("year"), d.contains("isoWeekYear"));
     if !has_year && !has_iso {
         bail!(

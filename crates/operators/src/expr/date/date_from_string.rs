@@ -3,8 +3,8 @@
 //! 40540 no document, 40541 unknown argument, 40542 no `dateString`, 40684 format no string, 18535
 //! / 18536 bad format, 241 no date, 40517 / 40485 bad zone.
 
-use super::arguments::{ZoneArg, only_known};
-use super::parse_text::{by_format, free};
+use super::arguments::{ZoneArg, refuse_unknown};
+use super::parse_text::{free, parse_by_format};
 use super::zone::Zone;
 use crate::Cx;
 use crate::expr::args::missing;
@@ -35,7 +35,7 @@ fn parse_from_string(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) 
             spec.type_name()
         );
     };
-    only_known(
+    refuse_unknown(
         d,
         &["dateString", "format", "timezone", "onError", "onNull"],
         name,
@@ -98,7 +98,7 @@ fn format_of<'a>(v: Value<'a>) -> Result<Option<&'a str>> {
 /// 241 ConversionFailure.
 pub(super) fn moment_of(text: &str, format: Option<&str>, zone: &Zone) -> Result<i64> {
     let found = match format {
-        Some(format) => by_format(text, format),
+        Some(format) => parse_by_format(text, format),
         None => free(text),
     };
     let local = found.and_then(|found| Ok((found.local_ms()?, found.zone)));

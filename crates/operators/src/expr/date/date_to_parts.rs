@@ -2,7 +2,7 @@
 //! operand. Errors: 40524 no document, 40520 unknown argument, 40522 no `date`, 40521 iso8601 no
 //! boolean, 16006 no date, 40517 / 40485 bad zone.
 
-use super::arguments::{ZoneArg, only_known, to_moment};
+use super::arguments::{ZoneArg, refuse_unknown, to_moment};
 use crate::Cx;
 use crate::expr::args::missing;
 use crate::expr::{BoxExpr, Constant, Expr, Operator, ParseCx, parse};
@@ -27,7 +27,7 @@ fn parse_to_parts(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> 
             spec.type_name()
         );
     };
-    only_known(d, &["date", "timezone", "iso8601"], name, 40520)?;
+    refuse_unknown(d, &["date", "timezone", "iso8601"], name, 40520)?;
     let date = d.get("date").ok_or_else(|| missing(40522, name, "date"))?;
     let iso = d
         .get("iso8601")

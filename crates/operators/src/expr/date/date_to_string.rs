@@ -3,7 +3,7 @@
 //! Errors: 18629 no document, 18534 unknown argument, 18628 no `date`, 18533 format no string,
 //! 18535 / 18536 bad format, 18537 year outside 0-9999, 16006 no date, 40517 / 40485 bad zone.
 
-use super::arguments::{ZoneArg, only_known, to_moment};
+use super::arguments::{ZoneArg, refuse_unknown, to_moment};
 use super::zone::Zone;
 use crate::Cx;
 use crate::expr::args::missing;
@@ -46,7 +46,7 @@ fn parse_to_string(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) ->
             spec.type_name()
         );
     };
-    only_known(d, &["date", "format", "timezone", "onNull"], name, 18534)?;
+    refuse_unknown(d, &["date", "format", "timezone", "onNull"], name, 18534)?;
     let date = d.get("date").ok_or_else(|| missing(18628, name, "date"))?;
     let mut optional = |field: &str| d.get(field).map(|v| parse(cx, v)).transpose();
     let (format, on_null) = (optional("format")?, optional("onNull")?);

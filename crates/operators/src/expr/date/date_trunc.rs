@@ -5,7 +5,7 @@
 //! unit, 5439015 / 5439016 bad day, 5439002 / 5439006 a bin too large, 5439019 overflow, 40517 /
 //! 40485 bad zone.
 
-use super::arguments::{Unit, ZoneArg, moment, only_known, weekday_of};
+use super::arguments::{Unit, ZoneArg, moment, refuse_unknown, weekday_of};
 use super::calendar::{DAY_MS, days_from_civil, days_of_month_number};
 use super::zone::Zone;
 use crate::Cx;
@@ -34,7 +34,7 @@ fn parse_trunc(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Res
             spec.type_name()
         );
     };
-    only_known(
+    refuse_unknown(
         d,
         &["date", "unit", "binSize", "timezone", "startOfWeek"],
         name,

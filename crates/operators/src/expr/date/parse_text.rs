@@ -369,7 +369,7 @@ fn late_year(s: &mut Scan<'_>, found: &mut DateParts) -> Option<()> {
 ///
 /// # Errors
 /// A sentence with the position that does not match.
-pub(super) fn by_format(text: &str, format: &str) -> Result<DateParts, String> {
+pub(super) fn parse_by_format(text: &str, format: &str) -> Result<DateParts, String> {
     let mut found = DateParts::default();
     let (mut hour, mut minute, mut second, mut ms) = (None, None, None, None);
     let mut scan = Scan { rest: text };

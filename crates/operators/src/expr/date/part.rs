@@ -4,7 +4,7 @@
 //! Errors: 16006 no date, 40535 unknown argument, 40536 not one operand, 40539 no `date`, 40517 /
 //! 40485 bad zone.
 
-use super::arguments::{ZoneArg, only_known, to_moment};
+use super::arguments::{ZoneArg, refuse_unknown, to_moment};
 use super::calendar::Civil;
 use crate::Cx;
 use crate::expr::args::missing;
@@ -53,7 +53,7 @@ fn parse_part(
 ) -> Result<BoxExpr> {
     let (date, zone) = match spec {
         Value::Document(d) if d.first().is_none_or(|(n, _)| !n.starts_with('$')) => {
-            only_known(d, &["date", "timezone"], name, 40535)?;
+            refuse_unknown(d, &["date", "timezone"], name, 40535)?;
             (
                 d.get("date").ok_or_else(|| missing(40539, name, "date"))?,
                 d.get("timezone"),

@@ -64,7 +64,7 @@ impl Zone {
         let Zone::Named(tz) = self else {
             return local_ms.checked_sub(self.offset_ms(0));
         };
-        match in_civil_range(local_ms)
+        match civil_time(local_ms)
             .and_then(|local| tz.to_ambiguous_timestamp(local).compatible().ok())
         {
             Some(t) => Some(t.as_millisecond()),
@@ -78,7 +78,7 @@ impl Zone {
     }
 }
 
-fn in_civil_range(local_ms: i64) -> Option<jiff::civil::DateTime> {
+fn civil_time(local_ms: i64) -> Option<jiff::civil::DateTime> {
     let c = Civil::of_ms(local_ms);
     let date =
         jiff::civil::Date::new(i16::try_from(c.year).ok()?, c.month as i8, c.day as i8).ok()?;

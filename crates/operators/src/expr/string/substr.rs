@@ -98,8 +98,8 @@ fn code_points<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
     let text = super::coerce(cx.arena, text)?;
     let start = integer(start, "starting index", 34450, 34451)?;
     let length = integer(length, "length", 34452, 34453)?;
-    let length = not_negative(length, "length", 34454)?;
-    let start = not_negative(start, "starting index", 34455)?;
+    let length = check_not_negative(length, "length", 34454)?;
+    let start = check_not_negative(start, "starting index", 34455)?;
     let rest = text
         .char_indices()
         .nth(start)
@@ -130,7 +130,7 @@ fn integer(v: &Value<'_>, what: &str, no_number: i32, no_int: i32) -> Result<i32
     }
 }
 
-fn not_negative(n: i32, what: &str, number: i32) -> Result<usize> {
+fn check_not_negative(n: i32, what: &str, number: i32) -> Result<usize> {
     match usize::try_from(n) {
         Ok(n) => Ok(n),
         Err(_) => bail!(number, "$substrCP: {what} must be non-negative (got: {n})"),

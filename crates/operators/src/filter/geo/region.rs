@@ -31,8 +31,8 @@ impl Region {
                     return false;
                 };
                 match planar {
-                    Region::Box(a, b) => flat::in_box(p, *a, *b),
-                    Region::Polygon(corners) => flat::in_polygon(p, corners),
+                    Region::Box(a, b) => flat::is_in_box(p, *a, *b),
+                    Region::Polygon(corners) => flat::is_in_polygon(p, corners),
                     Region::Center(center, radius) => flat::distance(p, *center) <= *radius,
                     _ => false,
                 }

@@ -47,7 +47,8 @@ impl Polygon {
         let Some((outer, holes)) = self.rings.split_first() else {
             return false;
         };
-        sphere::in_ring(p, outer) != self.inverted && !holes.iter().any(|h| sphere::in_ring(p, h))
+        sphere::is_in_ring(p, outer) != self.inverted
+            && !holes.iter().any(|h| sphere::is_in_ring(p, h))
     }
     fn edges(&self) -> impl Iterator<Item = (Point, Point)> {
         self.rings
@@ -226,11 +227,11 @@ fn polygon(v: &Value<'_>, strict: bool) -> Result<Polygon> {
                 .iter()
                 .filter(|p| edges().any(|(a, b)| sphere::on_arc(**p, *a, *b)))
                 .count();
-            let outside = !hole.iter().all(|p| sphere::in_ring(*p, outer));
+            let outside = !hole.iter().all(|p| sphere::is_in_ring(*p, outer));
             let overlaps = holes
                 .iter()
                 .skip(i + 1)
-                .any(|other| other.iter().any(|p| sphere::in_ring(*p, hole)));
+                .any(|other| other.iter().any(|p| sphere::is_in_ring(*p, hole)));
             if outside || overlaps || touches > 1 {
                 bail!(
                     code::BAD_VALUE,

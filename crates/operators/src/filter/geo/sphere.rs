@@ -108,7 +108,7 @@ impl Point {
 
 /// Whether `p` is on the left of a ring whose left side is at most a hemisphere. Corners count as
 /// inside.
-pub(super) fn in_ring(p: Point, ring: &[Point]) -> bool {
+pub(super) fn is_in_ring(p: Point, ring: &[Point]) -> bool {
     let Some(last) = ring.last() else {
         return false;
     };

@@ -51,7 +51,7 @@ impl Rng {
         Tree::Leaf(Value::Regex(Regex { pattern, options }).to_owned_value())
     }
 
-    fn in_list(&mut self) -> Tree {
+    fn draw_list_value(&mut self) -> Tree {
         let long = self.one_in(8);
         let regexes = self.one_in(3);
         self.list_of(if long { 40 } else { 4 }, |d| {
@@ -87,8 +87,8 @@ impl Rng {
                 ["$gt", "$gte", "$lt", "$lte", "$gt", "$lt", "$ne"][n - 2],
                 self.operand(),
             ),
-            9 | 10 => put("$in", self.in_list()),
-            11 => put("$nin", self.in_list()),
+            9 | 10 => put("$in", self.draw_list_value()),
+            11 => put("$nin", self.draw_list_value()),
             12 => put("$exists", Tree::leaf(self.one_in(2))),
             13 => put("$type", self.type_spec()),
             14 => put("$size", Tree::leaf(self.roll(4) as i32)),
