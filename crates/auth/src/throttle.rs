@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn guesses_of_a_day_are_few_however_many_connections_try() {
+    fn password_guesses_per_day_are_few_over_any_number_of_connections() {
         let mut t = Throttle::default();
         let (mut tried, mut now) = (0, 0);
         while now < DAY_US {

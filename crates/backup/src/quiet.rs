@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_appended_is_in_the_file_on_every_file_system() {
+    fn appended_records_are_in_the_file_on_every_file_system() {
         for folder in [
             tempfile::tempdir().unwrap(),
             tempfile::tempdir_in(".").unwrap(),

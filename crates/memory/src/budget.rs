@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_memory_of_the_process_operations_that_hold_most_of_it_are_refused() {
+    fn the_largest_operations_are_refused_beyond_the_process_memory() {
         let resident = Arc::new(AtomicU64::new(0));
         let limit = 10 * LOOK_BYTES;
         let budget =

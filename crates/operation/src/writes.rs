@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operation_is_run_again_only_over_what_its_next_run_knows() {
+    fn an_operation_is_rerun_only_after_recorded_progress() {
         let writes = WriteCounters::default();
         assert!(!writes.may_run_again(), "before its first run");
         writes.begin_run(true, None);

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_settling_writes_belongs_to_the_steps_before_it() {
+    fn settle_writes_are_charged_to_the_preceding_steps() {
         let step = |operation: Operation, user_bytes: u64, kb: f64| {
             let mut out = example_step();
             (out.operation, out.ops, out.seconds) = (operation, 1, 4.0);

@@ -73,7 +73,7 @@ fn an_interrupted_backup_is_not_listed_and_continues() {
 }
 
 #[test]
-fn what_an_interrupted_backup_has_finished_is_not_read_again() {
+fn files_finished_by_an_interrupted_backup_are_not_read_again() {
     let place = place();
     let mut files_done = 0;
     let ended = {

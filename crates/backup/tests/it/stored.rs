@@ -25,7 +25,7 @@ fn a_backup_comes_back_as_it_was() {
 }
 
 #[test]
-fn what_did_not_change_is_not_stored_again_and_fixed_files_are_not_read_again() {
+fn unchanged_data_is_not_stored_again_nor_fixed_files_read_again() {
     let place = TestFolder::new();
     for n in 0..100 {
         place.write(&format!("{n:03}.fixed"), &noise(n, 64 * 1024));

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_fit_run_at_once_and_all_run_in_the_end() {
+    fn operations_run_within_the_limit_and_all_complete() {
         let room = of(100);
         let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {

@@ -309,7 +309,7 @@ fn a_large_collection_is_grouped_in_parts_with_the_same_result() {
 }
 
 #[test]
-fn what_a_group_in_parts_has_read_is_counted_once_and_it_ends_when_told() {
+fn a_parallel_group_counts_reads_once_and_can_be_interrupted() {
     let mut server = large();
     server.send(&json!({ "profile": 2 }));
     let group = json!([{ "$group": { "_id": "$g", "n": { "$sum": 1 } } }]);

@@ -285,7 +285,7 @@ fn a_bulk_write_that_changes_nothing_waits() {
 }
 
 #[test]
-fn a_write_that_reports_itself_alone_waits_for_itself_alone() {
+fn a_reply_about_one_write_waits_for_that_write_only() {
     let mut s = HeldServer::new(&[insert(1), insert(2)]);
     let own = s.write(&update(
         doc! { "_id": 1i32 },

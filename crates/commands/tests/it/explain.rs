@@ -262,7 +262,7 @@ fn explain_shows_bounds_and_filters() {
 }
 
 #[test]
-fn writes_show_what_they_would_do_and_do_nothing() {
+fn explained_writes_change_nothing() {
     let mut s = Server::new();
     let top = |s: &mut Server, c: Json| s.explain(c)["executionStats"]["executionStages"].clone();
     let set = |v: i32| json!({ "$set": { "b": v } });

@@ -8,7 +8,7 @@ use commands::Config;
 use model::{Binary, Value, doc};
 
 #[test]
-fn it_does_not_begin_by_a_mechanism_that_the_user_lacks() {
+fn a_login_does_not_begin_with_a_mechanism_that_the_user_lacks() {
     let (s, mut root) = with_root();
     let old = doc! { "createUser": "old", "pwd": "pw", "roles": [],
     "mechanisms": ["SCRAM-SHA-1"] };

@@ -130,7 +130,7 @@ fn a_foreign_side_of_a_thousand_documents_is_read_once() {
 }
 
 #[test]
-fn what_is_found_is_unwound_as_by_a_stage_of_its_own() {
+fn lookup_results_unwind_as_with_a_separate_stage() {
     let mut server = start_filled(json!({ "g": 1 }));
     let by_pipeline = json!({ "$lookup": { "from": "plain", "let": { "g": "$g" }, "as": "f",
         "pipeline": [{ "$match": { "$expr": { "$lt": ["$s", "$$g"] } } }, { "$limit": 3 }] } });

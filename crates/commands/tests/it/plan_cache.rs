@@ -55,7 +55,7 @@ impl PlanServer {
 }
 
 #[test]
-fn a_plan_that_had_rivals_is_kept_and_becomes_active_by_its_second_run() {
+fn a_plan_with_rivals_is_cached_and_activated_by_its_second_run() {
     let mut s = PlanServer::new();
     s.ok(&format!(r#"{{"explain": {BOTH}}}"#));
     assert!(s.entries().is_empty(), "explain leaves no trace");
@@ -98,7 +98,7 @@ fn a_plan_that_had_rivals_is_kept_and_becomes_active_by_its_second_run() {
 }
 
 #[test]
-fn an_active_plan_is_taken_without_comparing_until_it_does_badly() {
+fn an_active_plan_is_used_without_comparison_until_it_performs_badly() {
     let mut s = PlanServer::new();
     s.ok(BOTH);
     s.ok(BOTH);

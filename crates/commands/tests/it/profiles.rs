@@ -129,7 +129,7 @@ fn what_8_3_added_is_known_in_every_profile() {
 }
 
 #[test]
-fn what_9_0_does_otherwise_is_as_before_under_8_2() {
+fn profile_8_2_keeps_the_behavior_that_9_0_changed() {
     let text = r#"{"$project": {"v": {"$toString": [[1]]}}}"#;
     let object = r#"{"$project": {"v": {"$convert": {"input": "{}", "to": "object"}}}}"#;
     let group = r#"{"$group": {"_id": 1, "": {"$sum": 1}}}"#;

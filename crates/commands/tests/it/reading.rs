@@ -364,7 +364,7 @@ fn a_reader_keeps_its_cursor_and_forwards_cursors_of_the_holder() {
 }
 
 #[test]
-fn a_session_that_ends_takes_its_cursors_here_along() {
+fn an_ended_session_closes_its_local_cursors() {
     let mut p = pair(false);
     let insert = r#"{"insert": "c", "documents": [{"_id": 1}, {"_id": 2}]}"#;
     p.write("db", insert);

@@ -83,7 +83,7 @@ fn a_plan_changes_after_the_data_by_what_the_background_has_drawn() {
 }
 
 #[test]
-fn a_kept_plan_is_compared_anew_with_a_new_sample() {
+fn a_cached_plan_is_compared_again_with_a_new_sample() {
     let mut server = start_filled();
     let looked_at = |server: &mut Standalone| {
         let reply = server.ok(&find());

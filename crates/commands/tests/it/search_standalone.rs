@@ -42,7 +42,7 @@ fn a_standalone_server_searches_and_follows_every_change() {
 }
 
 #[test]
-fn changes_made_while_nobody_feeds_are_caught_up_with() {
+fn changes_made_without_a_feed_are_applied_later() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = feeding_store();
     let mut s = standalone(store.clone(), Some(folder.path()));

@@ -135,7 +135,7 @@ fn a_write_that_does_not_reach_the_data_is_one_that_drivers_repeat() {
 }
 
 #[test]
-fn the_commit_of_a_transaction_that_does_not_reach_the_data_can_be_repeated() {
+fn a_commit_that_does_not_reach_the_data_can_be_repeated() {
     let mut server = server();
     assert_eq!(code(&server.send(r#"{"create": "c"}"#)), 0);
     let number = format!(r#"{SESSION}, "txnNumber": {{"$numberLong": "1"}}, "autocommit": false"#);

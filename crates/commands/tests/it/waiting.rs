@@ -33,7 +33,7 @@ const DOCS: i32 = 600;
 const HELD: i32 = 300;
 
 #[test]
-fn a_statement_of_many_documents_goes_on_in_its_middle() {
+fn a_statement_of_many_documents_resumes_in_its_middle() {
     for index in [false, true] {
         for commits in [true, false] {
             let (s, mut t) = with_claim(DOCS, HELD);
@@ -142,7 +142,7 @@ fn many_deletes_and_batches_of_statements_keep_what_they_did() {
 }
 
 #[test]
-fn inserts_of_several_batches_go_on_behind_what_they_wrote() {
+fn inserts_of_several_batches_resume_after_their_writes() {
     for (ordered, commits) in [(true, true), (true, false), (false, true), (false, false)] {
         for retryable in [false, true] {
             let s = Server::with_documents(1);
@@ -330,7 +330,7 @@ fn changes_of_the_catalog_wait_without_a_thread_and_keep_newcomers_out() {
 /// The statement has written something, so it cannot be refused any more, and it does not queue for
 /// a ticket.
 #[test]
-fn a_statement_goes_on_in_its_middle_however_many_wait_for_tickets() {
+fn a_statement_resumes_in_its_middle_however_many_wait_for_tickets() {
     let (s, mut t) = with_claim(DOCS, HELD);
     let mut other = s.client(2);
     let update =

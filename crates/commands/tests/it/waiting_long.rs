@@ -168,7 +168,7 @@ fn a_build_that_fails_behind_a_wait_leaves_nothing() {
 }
 
 #[test]
-fn merge_goes_on_behind_the_documents_it_has_written() {
+fn merge_resumes_after_its_written_documents() {
     let merges = [
         // First with a sort, then in the order of the scan.
         r#"{"aggregate": "d", "cursor": {}, "pipeline": [{"$sort": {"_id": 1}}, {"$merge":

@@ -371,7 +371,7 @@ fn arrays_are_found_by_any_element_and_once() {
 }
 
 #[test]
-fn what_is_not_null_below_an_array_may_have_no_entry() {
+fn non_null_values_below_an_array_may_have_no_entry() {
     let mut s = Server::new();
     s.index(json!({ "key": { "$**": 1 }, "name": "wild" }));
     let filter = json!({ "a.b": { "$ne": null } });

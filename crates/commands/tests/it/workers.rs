@@ -46,7 +46,7 @@ static CALM: Worker = worker("calm", || {
 });
 
 #[test]
-fn a_worker_that_fails_or_panics_ends_neither_itself_nor_others() {
+fn a_failing_or_panicking_worker_stops_no_worker() {
     let mut s = LoggingServer::new();
     let service = s.service().arc().expect("a shared service");
     let mut schedule = Schedule::new(&service, [&PANICS, &FAILS, &ENDS, &CALM]);

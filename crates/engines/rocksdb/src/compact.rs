@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unused_follows_from_rows_or_from_deletions() {
+    fn unused_space_follows_from_rows_or_deletions() {
         let told = EntryTotals {
             bytes: 1000.0,
             puts: 100.0,

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_an_address_or_an_interval_is_one_line() {
+    fn invalid_addresses_and_intervals_are_one_line_errors() {
         assert!(of(None, None).unwrap().is_none());
         let good = of(Some("http://[::1]:4318/v1/metrics"), None);
         assert_eq!(good.unwrap().unwrap().interval, Duration::from_secs(10));

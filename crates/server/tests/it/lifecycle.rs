@@ -27,7 +27,7 @@ fn connections_beyond_the_limit_are_closed() {
 }
 
 #[test]
-fn stop_finishes_what_runs_and_closes_what_is_idle() {
+fn stop_completes_running_requests_and_closes_idle_connections() {
     let mut running = ToyServer::start();
     let mut idle = Client::tcp(&running);
     assert!(idle.run("ping", 1).is_ok());

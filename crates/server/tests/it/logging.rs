@@ -170,7 +170,7 @@ fn without_a_file_the_log_is_on_standard_error_once_the_server_listens() {
 }
 
 #[test]
-fn in_the_background_the_command_ends_once_the_server_listens() {
+fn a_background_start_returns_once_the_server_listens() {
     let dir = tempfile::tempdir().unwrap();
     let (log, pid) = (dir.path().join("log"), dir.path().join("pid"));
     let paths = [log.to_str().unwrap(), pid.to_str().unwrap()];

@@ -92,7 +92,7 @@ fn half_messages_are_charged_and_small_requests_are_served() {
 }
 
 #[test]
-fn replies_nobody_reads_are_charged_until_their_connection_ends() {
+fn unread_replies_are_charged_until_their_connection_ends() {
     let (running, budget) = start_limited(64 * MB);
     let mut client = Client::tcp(&running);
     client.send("big", 16_000_000, 0);

@@ -106,7 +106,7 @@ fn a_unit_whose_reads_were_changed_conflicts_and_applies_nothing() {
 }
 
 #[test]
-fn where_locks_do_the_work_a_unit_reads_the_latest_state() {
+fn a_unit_with_locks_reads_the_latest_state() {
     let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     let unit = engine.begin().unwrap();
     assert!(!unit.is_checked());

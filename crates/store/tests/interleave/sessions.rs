@@ -117,7 +117,7 @@ fn attempts(
 }
 
 #[test]
-fn of_two_attempts_that_race_one_is_applied_beside_other_writers() {
+fn one_of_two_racing_attempts_is_applied() {
     interleave(150, || {
         let s = server(engine());
         let tasks = attempts(&s, 2);

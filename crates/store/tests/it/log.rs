@@ -192,7 +192,7 @@ fn sessions_stand_in_the_entries() {
 }
 
 #[test]
-fn a_transaction_is_one_entry_at_its_commit_or_none() {
+fn a_transaction_is_one_log_entry_or_none() {
     let store = fresh();
     let c = collection(&store, "c");
     let before = entries(&store, 0).len();

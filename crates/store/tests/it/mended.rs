@@ -199,7 +199,7 @@ fn flipped_bits_in_a_record_cost_at_most_that_document() {
 }
 
 #[test]
-fn what_can_be_read_of_a_damaged_document_is_set_apart_with_it() {
+fn readable_parts_of_a_damaged_document_are_set_aside() {
     let engine = fill_engine(5);
     let key = key_of(&engine, 3);
     let mut value = get(&engine, Table::Doc, &key);

@@ -508,7 +508,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_refused_or_ends_early() {
+    fn invalid_recordings_are_refused_or_end_early() {
         for bytes in [
             &b""[..],
             b"QLABREC",

@@ -263,7 +263,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn messages_come_out_as_they_went_in_however_they_are_cut() {
+    fn messages_are_reassembled_from_any_pieces() {
         let large =
             doc! { "insert": "c", "documents": [{ "pad": "x".repeat(40_000) }], "$db": "d" };
         let mut bytes = message(1, 0, &doc! { "ping": 1, "$db": "d" });

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_counted_once_and_the_first_are_listed() {
+    fn differences_are_counted_once_and_the_first_are_listed() {
         let mut counts = ReplayCounts::new(2);
         let op_id = OpId {
             op: 7,

@@ -431,7 +431,7 @@ fn load_ends_with_the_lab_that_asked_for_it() {
 }
 
 #[test]
-fn what_cannot_be_shared_by_machines_is_refused_before_anything_is_done() {
+fn steps_that_machines_cannot_share_are_refused_before_the_run() {
     let (both, fake) = (agents(2), FakeServer::start(Faults::default()));
     let plain = Agent::start_with(&[]);
     let other = tempfile::NamedTempFile::new().unwrap();

@@ -310,7 +310,7 @@ fn failed_checks(ended: &FinishedRun) -> String {
 }
 
 #[test]
-fn every_lie_of_a_proxy_is_found_and_none_where_there_is_none() {
+fn every_proxy_fault_is_detected_and_no_other() {
     let server = BackingServer::start();
     let honest = run_with_fault(&server, ProxyFault::None);
     assert_eq!(honest.status(), Some(0), "{}", honest.complaint());

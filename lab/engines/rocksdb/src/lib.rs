@@ -341,7 +341,7 @@ mod tests {
 
     /// Checks the documented behaviour of `durability=lazy`.
     #[test]
-    fn what_was_written_without_waiting_is_on_storage_after_a_second() {
+    fn unjournaled_writes_are_durable_after_a_second() {
         for (durability, is_flushed) in [("lazy", true), ("none", false)] {
             let directory = tempfile::tempdir().unwrap();
             let address = format!("{}?durability={durability}", directory.path().display());

@@ -69,7 +69,7 @@ fn wrong(findings: &[Finding]) -> Vec<&Finding> {
 }
 
 #[test]
-fn what_programs_leave_behind_passes_their_checks() {
+fn data_of_programs_passes_their_checks() {
     for program in PROGRAMS {
         for embeds in [false, true] {
             for fault in [Fault::None, Fault::Conflict(3)] {

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn higher_bars_for_higher_values_and_a_table_of_the_same() {
+    fn bar_charts_follow_their_values_and_have_a_table() {
         let bars = Bars {
             title: "T <x>".to_owned(),
             caption: String::new(),

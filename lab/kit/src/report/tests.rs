@@ -221,7 +221,7 @@ fn runs_against_other_targets_are_no_repeats() {
 }
 
 #[test]
-fn builds_and_options_at_one_address_are_no_repeats() {
+fn runs_of_other_builds_or_options_are_no_repeats() {
     let changed = |build: &str, memory: &str| {
         let mut one = run(&format!("{build}{memory}"), 1.0);
         one.target.build = Some(build.to_owned());

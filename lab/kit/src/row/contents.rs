@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_every_kind_are_known_again_and_wrong_ones_are_not() {
+    fn rows_of_every_kind_are_verified_and_wrong_ones_fail() {
         for kind in [
             DocumentKind::Purchase,
             DocumentKind::PurchaseClassic,

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn generators_never_give_the_same_number_and_nothing_is_given_twice_afterwards() {
+    fn generators_assign_each_row_number_once() {
         let workload = crate::workload::Workload::load("ycsb-d").unwrap();
         let settings = workload.settings("smoke", Default::default()).unwrap();
         let kind = workload.data.documents;

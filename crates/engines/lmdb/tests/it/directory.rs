@@ -78,7 +78,7 @@ fn a_checkpoint_opens_by_itself_with_keys_of_every_length() {
 }
 
 #[test]
-fn reading_only_changes_nothing_and_keeps_servers_out() {
+fn a_read_only_open_changes_nothing_and_locks_out_servers() {
     let root = tempfile::tempdir().unwrap();
     let own = Config::at(root.path().join("data"));
     let engine = LmdbEngine::open(&own).unwrap();

@@ -159,7 +159,7 @@ fn no_file_shows_what_was_written_and_a_kill_loses_nothing() {
 }
 
 #[test]
-fn keys_that_do_not_fit_are_one_line_and_change_nothing() {
+fn wrong_keys_are_a_one_line_error_and_change_nothing() {
     let root = tempfile::tempdir().unwrap();
     let (sealed, open) = (root.path().join("sealed"), root.path().join("open"));
     drop(open_filled(&sealed, Some(master())));

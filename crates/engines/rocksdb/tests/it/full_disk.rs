@@ -270,7 +270,7 @@ fn a_device_without_a_free_byte_opens_and_takes_deletes_and_drops() {
 // journal file that is extended in advance: neither may use the reserve. The point at which the
 // writer is refused depends on the size of the device, so several are tried.
 #[test]
-fn what_runs_in_the_background_stays_out_of_the_reserve() {
+fn background_work_stays_out_of_the_reserve() {
     for megabytes in 252..262 {
         let Some(device) = SmallDevice::mount(megabytes) else {
             return;

@@ -392,7 +392,7 @@ fn an_older_mark_of_an_earlier_run_of_the_system_refuses_nothing_sound() {
 }
 
 #[test]
-fn repair_opens_up_to_the_damage_and_says_so_and_changes_nothing_without() {
+fn repair_opens_up_to_the_damage_and_reports_it() {
     let killed = CrashedDirectory::new(60, 60, None, false);
     let name = journals(&killed.path)
         .pop()
@@ -483,7 +483,7 @@ fn repair_takes_all_it_can_when_tables_hold_later_commits() {
 /// Commits without a journal record take positions, too: the mark must not require them in the
 /// journal.
 #[test]
-fn commits_beside_the_journal_are_not_missed_in_it() {
+fn commits_without_the_journal_leave_no_gap_in_it() {
     let root = tempfile::tempdir().unwrap();
     let (live, killed) = (root.path().join("live"), root.path().join("killed"));
     let engine = RocksEngine::open(config(&live)).unwrap();

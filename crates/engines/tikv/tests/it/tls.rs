@@ -50,7 +50,7 @@ fn refusal(config: &Config) -> (StorageError, Duration) {
 }
 
 #[test]
-fn everything_goes_over_tls_and_the_certificate_is_shown() {
+fn all_connections_use_tls_and_show_the_certificate() {
     let Some(doors) = doors("server.pem", "server.pem") else {
         return;
     };

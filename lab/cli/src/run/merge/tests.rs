@@ -90,7 +90,7 @@ fn the_end_of_a_generator_must_be_the_sum_of_its_ticks() {
 }
 
 #[test]
-fn what_a_lost_generator_may_have_done_is_unknown_and_not_nothing() {
+fn calls_of_a_lost_generator_count_as_unknown() {
     let mut merge = Merge::new(1, Duration::ZERO);
     let mut own = generator("a:1");
     merge.take(0, &mut own, tick(1, 3)).unwrap();
