@@ -338,12 +338,12 @@ pub fn page(server: &Dispatcher, memory_bytes: u64) -> DocBuf {
             warnings.push(line);
         }
         drop(warnings);
-        w.put("memoryLimit", crate::read::stats::signed(memory_bytes));
+        w.put("memoryLimit", crate::read::stats::to_signed(memory_bytes));
     })
 }
 
 fn latency(counts: &LatencyCounts, kind: LatencyKind, w: &mut DocWriter<'_>) {
-    let signed = crate::read::stats::signed;
+    let signed = crate::read::stats::to_signed;
     w.put("count", signed(counts.count()))
         .put("time", signed(counts.sum_us))
         .put("reads", kind == LatencyKind::Read);

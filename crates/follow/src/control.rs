@@ -75,7 +75,7 @@ fn pack_time(time: Timestamp) -> u64 {
     u64::from(time.time) << 32 | u64::from(time.increment)
 }
 
-fn unpacked(time: u64) -> Timestamp {
+fn unpack_time(time: u64) -> Timestamp {
     Timestamp {
         time: (time >> 32) as u32,
         increment: (time & u64::from(u32::MAX)) as u32,
@@ -100,7 +100,7 @@ impl Counts {
 
     /// The latest time that the source has reported.
     pub(crate) fn source_time(&self) -> Timestamp {
-        unpacked(self.source_time.load(Ordering::Relaxed))
+        unpack_time(self.source_time.load(Ordering::Relaxed))
     }
 
     pub(crate) fn note_source_time(&self, time: Timestamp) {
@@ -121,7 +121,7 @@ impl Counts {
     }
 
     pub(crate) fn position(&self) -> Timestamp {
-        unpacked(self.position.load(Ordering::Relaxed))
+        unpack_time(self.position.load(Ordering::Relaxed))
     }
 
     pub(crate) fn applied_count(&self) -> u64 {
@@ -142,7 +142,7 @@ impl Counts {
         doc! {
             "applied": number(&self.applied), "waiting": number(&self.waiting),
             "position": self.position(),
-            "sourceTime": unpacked(self.source_time.load(Ordering::Relaxed)),
+            "sourceTime": unpack_time(self.source_time.load(Ordering::Relaxed)),
             "lagSeconds": self.lag_seconds() as i64, "lagMillis": number(&self.lag_ms),
         }
     }
@@ -272,7 +272,7 @@ impl Control {
     }
 
     /// Writes heartbeats until another follower has taken over.
-    pub(crate) async fn beat(
+    pub(crate) async fn write_heartbeats(
         self: Arc<Self>,
         asked: watch::Sender<Option<Request>>,
     ) -> FollowError {

@@ -60,7 +60,7 @@ pub(crate) struct Event {
 
 impl Event {
     /// An event as if this document had changed.
-    pub(crate) fn look(key: Bson, ns: Ns, id: RawBson) -> Event {
+    pub(crate) fn of_document(key: Bson, ns: Ns, id: RawBson) -> Event {
         Event {
             key: Some(key),
             ns,

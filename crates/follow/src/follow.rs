@@ -167,7 +167,7 @@ impl FollowContext {
         begin(&aligner, settings, pair.as_ref(), tell).await?;
         control.take().await?;
         let (asking, asked) = watch::channel(None);
-        let beating = tokio::spawn(Arc::clone(&control).beat(asking));
+        let beating = tokio::spawn(Arc::clone(&control).write_heartbeats(asking));
         let keeping_time = tokio::spawn(Arc::clone(&control).keep_time());
         let throttling = settings.latency.map(|most| {
             let source = control.source.clone();
@@ -370,7 +370,7 @@ impl FollowContext {
             }
             stream.apply(tell).await?;
             if self.pair.is_some() {
-                upkeep.look(&mut stream, tell).await?;
+                upkeep.maintain(&mut stream, tell).await?;
             }
         }
     }
@@ -533,7 +533,7 @@ async fn begin(
     let start = aligner.source.time().await?;
     aligner.source.settle(start).await?;
     let found = survey(&aligner.source, &aligner.names).await?;
-    let refused = refusals(aligner, &found, settings).await?;
+    let refused = list_refusals(aligner, &found, settings).await?;
     if !refused.is_empty() {
         return Err(FollowError::of_options(format!(
             "the source cannot be followed: {}",
@@ -564,7 +564,11 @@ async fn begin(
 }
 
 /// The collections that cannot be followed, each with the reason.
-async fn refusals(aligner: &Aligner, found: &Survey, settings: &Settings) -> Result<Vec<String>> {
+async fn list_refusals(
+    aligner: &Aligner,
+    found: &Survey,
+    settings: &Settings,
+) -> Result<Vec<String>> {
     let mut refused = found.refused.clone();
     if settings.standby || settings.reverse {
         let series = found.series.iter().map(|one| {

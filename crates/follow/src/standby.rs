@@ -385,7 +385,7 @@ impl Upkeep {
         }
     }
 
-    pub(crate) async fn look(&mut self, stream: &mut Stream, tell: LineSink<'_>) -> Result<()> {
+    pub(crate) async fn maintain(&mut self, stream: &mut Stream, tell: LineSink<'_>) -> Result<()> {
         let changed = stream.applier.index_changes;
         if self.finished == Some(changed) || Instant::now() < self.again_at {
             return Ok(());

@@ -98,7 +98,7 @@ impl Stream {
         self.counts.note_waiting(events.len() + self.steps.len());
         for Difference { entry, id } in self.mending.drain(..) {
             tell(&format!("{} differed in {id:?}: read again", entry.target));
-            let look = Event::look(entry.key, entry.source, id);
+            let look = Event::of_document(entry.key, entry.source, id);
             self.applier.apply(&[look]).await?;
         }
         let refused = self.applier.refused.len();

@@ -184,7 +184,7 @@ fn serve_tls(address: &str) -> u16 {
     port
 }
 
-fn trusting(file: &str) -> Security {
+fn trust_file(file: &str) -> Security {
     let mut roots = RootCertStore::empty();
     let of_file = CertificateDer::pem_file_iter(certificates(file)).unwrap();
     of_file.for_each(|c| roots.add(c.unwrap()).unwrap());
@@ -207,7 +207,7 @@ fn a_directory_behind_tls_must_be_the_one_that_is_named() {
         });
         let settings = Settings {
             servers: vec![format!("{host}:{port}")],
-            security: trusting(ca),
+            security: trust_file(ca),
             timeout: Duration::from_secs(5),
             ..settings(port, BY_NAME)
         };

@@ -55,7 +55,7 @@ fn is_for(claims: &Claims, audience: &str) -> bool {
     }
 }
 
-fn unverified(token: &str) -> Option<Claims> {
+fn decode_unverified(token: &str) -> Option<Claims> {
     (token.len() <= TOKEN_BYTES_MAX)
         .then(|| insecure_decode_claims(token).ok())
         .flatten()
@@ -64,7 +64,7 @@ fn unverified(token: &str) -> Option<Claims> {
 impl Providers {
     /// The user that a token claims to be for: used for throttling, not to be trusted.
     pub fn claimed_user(&self, token: &str) -> String {
-        let claims = unverified(token).unwrap_or_default();
+        let claims = decode_unverified(token).unwrap_or_default();
         self.of_token(&claims)
             .and_then(|p| p.user(&claims).ok())
             .unwrap_or_default()
@@ -106,7 +106,7 @@ impl Providers {
         if header.crit.is_some() || header.enc.is_some() || header.zip.is_some() {
             return reject("the header of the token asks for more than a signature");
         }
-        let Some(claims) = unverified(token) else {
+        let Some(claims) = decode_unverified(token) else {
             return reject("the token has no claims");
         };
         let Some(provider) = self.of_token(&claims) else {

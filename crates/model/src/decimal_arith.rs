@@ -17,7 +17,7 @@ fn quad(d: Decimal128) -> dec::Decimal128 {
     match d.parts() {
         DecimalParts::Nan => dec::Decimal128::NAN,
         DecimalParts::Infinite { negative } => {
-            signed(dec::Decimal128::from_be_bytes(INFINITY_BE), negative)
+            set_sign(dec::Decimal128::from_be_bytes(INFINITY_BE), negative)
         }
         DecimalParts::Finite {
             negative,
@@ -27,7 +27,7 @@ fn quad(d: Decimal128) -> dec::Decimal128 {
             let mut cx = dec::Context::<dec::Decimal128>::default();
             let mut q = cx.from_u128(coefficient);
             cx.set_exponent(&mut q, exponent);
-            signed(q, negative)
+            set_sign(q, negative)
         }
     }
 }
@@ -36,7 +36,7 @@ fn quad(d: Decimal128) -> dec::Decimal128 {
 const INFINITY_BE: [u8; 16] = [0x78, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// Sets the sign bit; arithmetic negation would lose the sign of zero.
-fn signed(q: dec::Decimal128, negative: bool) -> dec::Decimal128 {
+fn set_sign(q: dec::Decimal128, negative: bool) -> dec::Decimal128 {
     let mut bytes = q.to_be_bytes();
     bytes[0] = (bytes[0] & 0x7f) | if negative { 0x80 } else { 0 };
     dec::Decimal128::from_be_bytes(bytes)

@@ -426,13 +426,13 @@ impl Decimal128 {
     }
     /// From degrees to radians: times π/180 rounded to 34 digits, as MongoDB's last digits show.
     pub fn to_radians(self) -> Decimal128 {
-        self.scaled("0.01745329251994329576923690768488613")
+        self.multiply_by("0.01745329251994329576923690768488613")
     }
     /// From radians to degrees: times 180/π rounded to 34 digits.
     pub fn to_degrees(self) -> Decimal128 {
-        self.scaled("57.29577951308232087679815481410517")
+        self.multiply_by("57.29577951308232087679815481410517")
     }
-    fn scaled(self, factor: &str) -> Decimal128 {
+    fn multiply_by(self, factor: &str) -> Decimal128 {
         match Decimal128::parse(factor) {
             Some(f) if self.is_finite() && !self.is_zero() => self * f,
             _ => self,

@@ -118,7 +118,7 @@ fn convert(to: &mut impl Sink, json: &Json) -> Result<(), String> {
         }),
         Json::Array(items) => return to.array(items),
         Json::Object(fields) => {
-            if !wrapped(to, fields)? {
+            if !write_wrapper(to, fields)? {
                 return to.document(fields);
             }
         }
@@ -127,7 +127,7 @@ fn convert(to: &mut impl Sink, json: &Json) -> Result<(), String> {
 }
 
 /// Writes the value of a type wrapper; false when the object is an ordinary document.
-fn wrapped(to: &mut impl Sink, fields: &Map<String, Json>) -> Result<bool, String> {
+fn write_wrapper(to: &mut impl Sink, fields: &Map<String, Json>) -> Result<bool, String> {
     let Some((key, inner)) = fields.iter().next() else {
         return Ok(false);
     };

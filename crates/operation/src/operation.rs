@@ -115,7 +115,7 @@ impl Operation {
     }
 
     /// An operation without a connection: its memory is unlimited, and it may write.
-    pub fn detached(clock: Arc<dyn Clock>) -> Operation {
+    pub fn new_detached(clock: Arc<dyn Clock>) -> Operation {
         let memory = Account::new(Arc::new(Budget::unlimited()));
         Operation::new(clock, None, Arc::new(memory), Arc::new(UnlimitedWrites))
     }
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn the_first_reason_counts_and_is_forgotten_with_the_operation() {
-        let mut i = Arc::new(Operation::detached(Arc::new(SystemClock::default())));
+        let mut i = Arc::new(Operation::new_detached(Arc::new(SystemClock::default())));
         i.kill(MongoError::new(code::CURSOR_KILLED, "cursor killed"));
         i.kill(MongoError::new(
             code::INTERRUPTED,

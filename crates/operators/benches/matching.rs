@@ -231,7 +231,7 @@ fn holds(x: &Bson, op: &str, v: &Bson) -> bool {
 }
 
 #[divan::bench(args = FILTERS, consts = [0, 1])]
-fn compiled<const SHAPE: usize>(b: Bencher<'_, '_>, name: &str) {
+fn bench_compiled<const SHAPE: usize>(b: Bencher<'_, '_>, name: &str) {
     let c = Compiled::new(SHAPES[SHAPE], name);
     b.counter(ItemsCount::new(DOCS)).bench_local(|| c.pass());
 }

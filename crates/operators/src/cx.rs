@@ -368,7 +368,7 @@ mod tests {
         };
         assert_eq!(outer.spend(1).map_err(|e| e.code()), Err(146));
         let clock = Arc::new(CountingClock::default());
-        let operation = Operation::detached(clock.clone());
+        let operation = Operation::new_detached(clock.clone());
         operation.allow_us(u64::MAX - 1);
         let before = clock.0.load(Ordering::Relaxed);
         env.operation = Some(Arc::new(operation));

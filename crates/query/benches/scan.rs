@@ -31,7 +31,7 @@ fn main() {
 
 fn collection() -> Arc<Collection> {
     let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(NoHooks)).unwrap();
-    let operation = Operation::detached(Arc::new(SystemClock::default()));
+    let operation = Operation::new_detached(Arc::new(SystemClock::default()));
     let c = store
         .writer(&operation)
         .create_collection(&Namespace::new("db", "c").unwrap(), DocBuf::new(), [0; 16])

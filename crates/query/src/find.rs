@@ -194,7 +194,7 @@ impl Find {
     fn open_loose_scan(&self, coll: &Arc<Collection>, plan: &Plan) -> Option<LooseScan> {
         let path = self.distinct.as_ref()?;
         let loose = distinct_plan(coll, &self.plan_request(), plan, path)?;
-        let loose = loose.covering(coll, None, self.fields.as_deref());
+        let loose = loose.with_covering(coll, None, self.fields.as_deref());
         LooseScan::new(Arc::clone(coll), loose)
     }
 
@@ -334,7 +334,7 @@ impl Find {
         }
         match fields {
             Some(fields) => read.with_fields(fields),
-            None => read.covering(self.needed_fields().as_deref()),
+            None => read.with_covering(self.needed_fields().as_deref()),
         }
     }
 

@@ -363,7 +363,7 @@ fn operations_do_not_see_each_other_and_the_interrupt_ends_them() {
         "third",
     );
     let mut killed = env(&engine);
-    let operation = Operation::detached(Arc::new(operation::SystemClock::default()));
+    let operation = Operation::new_detached(Arc::new(operation::SystemClock::default()));
     operation.kill(model::MongoError::new(50, "too late"));
     killed.operation = Some(Arc::new(operation));
     let e = call(&killed, "while (true);", None, &[]).unwrap_err();

@@ -187,7 +187,7 @@ impl Search {
             hits.push(hit);
             true
         })?;
-        hits.meta = self.describe_facets(index, &view, self.bounded(n), &found)?;
+        hits.meta = self.describe_facets(index, &view, self.limit_count(n), &found)?;
         self.arrange(index, &view, &mut hits)?;
         hits.explains = shown.details.then_some(weight);
         Ok(hits)
@@ -250,7 +250,7 @@ impl Search {
     }
 
     /// The count with the threshold applied, if there are no facets.
-    fn bounded(&self, n: i64) -> i64 {
+    fn limit_count(&self, n: i64) -> i64 {
         match self.count {
             Count::LowerBound(threshold) if self.facets.is_empty() => {
                 n.min(threshold.saturating_add(1))

@@ -179,7 +179,7 @@ impl VectorSearch {
         };
         let target = self.target(field)?;
         let view = index.view();
-        let allowed = self.allowed(index, &view, check)?;
+        let allowed = self.filter_documents(index, &view, check)?;
         let mut hits = Hits::new(index, view.clone());
         let mut candidates: Vec<Candidate> = Vec::new();
         let segments = view.searcher.segment_readers();
@@ -268,7 +268,7 @@ impl VectorSearch {
     }
 
     /// The documents that pass the filter; `None` without a filter.
-    fn allowed(
+    fn filter_documents(
         &self,
         index: &Index,
         view: &View,

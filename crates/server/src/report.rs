@@ -152,7 +152,7 @@ pub fn signal(number: i32, name: &str) -> [Entry; 2] {
 }
 
 /// Lines about the end of the process.
-pub fn ending(code: u8) -> [Entry; 2] {
+pub fn describe_end(code: u8) -> [Entry; 2] {
     let entry = |id, message| {
         Entry::info(id, component::CONTROL, "SignalHandler", message).attr(|w| {
             w.put("exitCode", i32::from(code));

@@ -97,7 +97,7 @@ pub fn run_with(mut settings: Settings) -> Result<(), ServeError> {
         log.write(&entry.severity(Severity::Error));
     }
     let code = result.as_ref().err().map_or(0, |e| e.code);
-    report::ending(code).iter().for_each(|e| log.write(e));
+    report::describe_end(code).iter().for_each(|e| log.write(e));
     log.flush(LOG_FLUSH);
     result
 }

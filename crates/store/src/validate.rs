@@ -46,7 +46,7 @@ impl Collection {
     /// # Errors
     /// Engine failures; findings are in the result.
     pub fn validate(&self) -> Result<Validation> {
-        let operation = Operation::detached(Arc::new(SystemClock::default()));
+        let operation = Operation::new_detached(Arc::new(SystemClock::default()));
         self.validate_while(&operation, &|| Ok(()))
     }
 

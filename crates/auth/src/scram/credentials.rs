@@ -162,12 +162,7 @@ impl Credentials {
 
     /// The credentials of a user that does not exist: always the same ones for a name, and nobody
     /// knows a password for them.
-    pub fn invented(
-        mechanism: Mechanism,
-        user: &str,
-        iterations: u32,
-        secret: &[u8],
-    ) -> Credentials {
+    pub fn invent(mechanism: Mechanism, user: &str, iterations: u32, secret: &[u8]) -> Credentials {
         let part = |what: &str| {
             let name = mechanism.name();
             let mut data = format!("{what}\0{name}\0{user}").into_bytes();
@@ -234,16 +229,16 @@ mod tests {
         assert_ne!(clear.unwrap(), {
             Credentials::derive(Mechanism::Sha1, "u", same, 10, b"s").unwrap()
         });
-        assert!(format!("{:?}", Credentials::invented(Mechanism::Sha1, "u", 1, b"k")).len() < 20);
+        assert!(format!("{:?}", Credentials::invent(Mechanism::Sha1, "u", 1, b"k")).len() < 20);
     }
 
     #[test]
     fn credentials_of_unknown_users_look_like_stored_ones() {
         for m in Mechanism::ALL {
-            let a = Credentials::invented(m, "u", 15000, b"secret");
-            assert_eq!(a, Credentials::invented(m, "u", 15000, b"secret"));
-            assert_ne!(a.salt, Credentials::invented(m, "v", 15000, b"secret").salt);
-            assert_ne!(a.salt, Credentials::invented(m, "u", 15000, b"other").salt);
+            let a = Credentials::invent(m, "u", 15000, b"secret");
+            assert_eq!(a, Credentials::invent(m, "u", 15000, b"secret"));
+            assert_ne!(a.salt, Credentials::invent(m, "v", 15000, b"secret").salt);
+            assert_ne!(a.salt, Credentials::invent(m, "u", 15000, b"other").salt);
             assert_eq!(a.salt.len(), m.salt_bytes());
             assert_eq!(a.stored_key.len(), m.key_bytes());
         }

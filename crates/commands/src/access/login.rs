@@ -84,7 +84,7 @@ fn credentials(
     let rounds = likeness
         .and_then(|l| l.rounds(mechanism))
         .unwrap_or_else(|| iterations(mechanism, rounds));
-    let invented = Credentials::invented(mechanism, &whole, rounds, &secret);
+    let invented = Credentials::invent(mechanism, &whole, rounds, &secret);
     let doc = doc.unwrap_or_else(DocBuf::new);
     let kept = doc
         .doc()

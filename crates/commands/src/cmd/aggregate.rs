@@ -189,7 +189,7 @@ fn check_fusion(cx: &Ctx<'_, '_>, pipeline: Array<'_>, ns: &Namespace) -> Result
 }
 
 /// The host of the pipeline.
-fn hosted(
+fn create_host(
     cx: &Ctx<'_, '_>,
     args: &AggregateArgs<'_>,
     collation: &CollationArg<'_>,
@@ -266,7 +266,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let pipeline = Pipeline::parse(&mut ParseCx::new(&env), args.pipeline, &options)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     check_hint(hint.as_ref(), args.pipeline)?;
-    let host = hosted(cx, &args, &collation, hint, &options.target)?;
+    let host = create_host(cx, &args, &collation, hint, &options.target)?;
     let (view, at) = cx.read_view()?;
     let host = host.with_view(view);
     let allow_disk_use = args
@@ -305,7 +305,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let batch = args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS);
     let info = info(cx, ns, changes.as_deref());
-    let cursor = Box::new(cursor.streaming(changes));
+    let cursor = Box::new(cursor.with_changes(changes));
     cx.first_batch(cursor, info, BatchLimit::of(Some(batch)), false)?;
     Ok(Outcome::Reply)
 }

@@ -259,7 +259,7 @@ enum LoggedCommand<'a> {
     Nothing,
 }
 
-fn missing(what: &str) -> MongoError {
+fn missing_field_error(what: &str) -> MongoError {
     MongoError::new(
         code::NO_SUCH_KEY,
         format!("an operation of applyOps does not contain required field {what}"),
@@ -272,7 +272,7 @@ impl<'a> Operation<'a> {
     /// namespace, 2 BadValue for an unknown operation, 40414 IDLMissingField without `o`.
     fn parse(d: Doc<'a>) -> Result<Operation<'a>> {
         let op = match d.field("op") {
-            Value::Missing => return Err(missing("\"op\"")),
+            Value::Missing => return Err(missing_field_error("\"op\"")),
             Value::String(op) => op,
             v => return Err(wrong_type("applyOps.op", &v, &[Tag::STRING])),
         };
@@ -327,7 +327,7 @@ impl<'a> Operation<'a> {
         check_writable(&coll)?;
         let from = if self.op == "u" { self.o2 } else { self.o };
         let id = match from.field("_id") {
-            Value::Missing => return Err(missing("_id")),
+            Value::Missing => return Err(missing_field_error("_id")),
             id => id,
         };
         if coll.is_series() {
@@ -401,7 +401,7 @@ impl<'a> Operation<'a> {
     fn command(&self) -> Result<LoggedCommand<'a>> {
         let (db, _) = self.ns.split_once('.').unwrap_or((self.ns, ""));
         let Some((name, value)) = self.o.first() else {
-            return Err(missing("a command"));
+            return Err(missing_field_error("a command"));
         };
         let own = || Namespace::new(db, value.as_str().unwrap_or(""));
         Ok(match name {

@@ -57,7 +57,7 @@ pub(super) struct EventFields {
 ///
 /// # Errors
 /// Those of the command.
-pub(super) fn audited(
+pub(super) fn run_audited(
     cx: &mut Ctx<'_, '_>,
     shown: &EventFields,
     run: impl FnOnce(&mut Ctx<'_, '_>) -> Result<Outcome>,

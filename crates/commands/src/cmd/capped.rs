@@ -122,20 +122,20 @@ fn string<'a>(v: &Value<'a>, argument: &str) -> Result<&'a str> {
 }
 
 /// The names in `cloneCollectionAsCapped`: of the source and of the copy.
-fn cloned(db: &str, from: Value<'_>, args: &Args<'_>) -> Result<(Namespace, Namespace)> {
+fn parse_clone_names(db: &str, from: Value<'_>, args: &Args<'_>) -> Result<(Namespace, Namespace)> {
     let from = Namespace::new(db, string(&from, "cloneCollectionAsCapped")?)?;
     let to = string(&args.value("toCollection"), "toCollection")?;
     Ok((from, Namespace::new(db, to)?))
 }
 
 fn needs_of_clone(asked: &RightsRequest<'_, '_>) -> Result<()> {
-    let (from, to) = cloned(asked.db, asked.value, asked.args)?;
+    let (from, to) = parse_clone_names(asked.db, asked.value, asked.args)?;
     asked.needs_at(&from, &[Find])?;
     asked.needs_at(&to, &[Insert, CreateIndex, ConvertToCapped])
 }
 
 fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let (from, to) = cloned(cx.db, cx.value(), &cx.args)?;
+    let (from, to) = parse_clone_names(cx.db, cx.value(), &cx.args)?;
     if from.coll().contains('$') {
         bail!(
             code::INVALID_NAMESPACE,

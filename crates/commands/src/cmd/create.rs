@@ -90,7 +90,7 @@ pub(crate) fn create_needs(
     for ns in [&created_namespace(named)?, named] {
         let target = Target::Collection(ns.db(), ns.coll());
         let may = asked.may(target, &[Action::CreateCollection]);
-        asked.unless(may || (view.is_none() && asked.may(target, &[Action::Insert])))?;
+        asked.require(may || (view.is_none() && asked.may(target, &[Action::Insert])))?;
     }
     Ok(())
 }
@@ -176,7 +176,7 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
     let capped = parse_capped(a)?;
     let series = a.doc("timeseries").map(timeseries::create).transpose()?;
     let buckets = ns.coll().starts_with("system.buckets.");
-    let clustered = clustered(a, buckets)?;
+    let clustered = parse_clustered(a, buckets)?;
     if let Some(spec) = a.doc("idIndex") {
         index_spec::check_id_index(spec, a.doc("collation"))?;
     }
@@ -451,7 +451,7 @@ pub(crate) fn pre_images(a: &Args<'_>) -> Result<Option<bool>> {
     ))
 }
 
-fn clustered(a: &Args<'_>, buckets: bool) -> Result<Option<DocBuf>> {
+fn parse_clustered(a: &Args<'_>, buckets: bool) -> Result<Option<DocBuf>> {
     static TABLE: &[Arg] = &[
         arg("key", Kind::Object).required(),
         arg("unique", Kind::BoolLike).required(),

@@ -85,7 +85,7 @@ pub(crate) fn rename_needs(
             &[Action::Insert, Action::CreateIndex, Action::ConvertToCapped],
         );
     let dropped = !drops || on(to, &[Action::DropCollection]);
-    asked.unless(dropped && (within || copies))
+    asked.require(dropped && (within || copies))
 }
 
 /// The names in `renameCollection`.

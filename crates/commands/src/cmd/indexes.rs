@@ -6,7 +6,7 @@ use crate::context::ctx::Ctx;
 use crate::ddl::describe::id_index;
 use crate::ddl::{index_spec, names, system_views, timeseries};
 use crate::read::listing::Listing;
-use crate::read::stats::signed;
+use crate::read::stats::to_signed;
 use crate::request::Outcome;
 use crate::request::args::{Kind, arg, wrong_type};
 use crate::request::spec::{Privilege, flag};
@@ -159,7 +159,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut made = match cx.progress.take::<CreateProgress>() {
         Some(made) => made,
         None => {
-            let (before, missing) = (count(&c), missing(&c, &wanted)?);
+            let (before, missing) = (count(&c), count_missing(&c, &wanted)?);
             if before + missing > INDEXES_MAX {
                 bail!(
                     code::CANNOT_CREATE_INDEX,
@@ -276,7 +276,7 @@ fn check_clustered(there: bool, options: Doc<'_>, spec: Doc<'_>) -> Result<()> {
 }
 
 /// How many of `wanted` neither exist nor are being built.
-fn missing(c: &Collection, wanted: &[DocBuf]) -> Result<usize> {
+fn count_missing(c: &Collection, wanted: &[DocBuf]) -> Result<usize> {
     let indexes = c.indexes();
     let mut missing = 0;
     for spec in wanted {
@@ -373,7 +373,7 @@ fn build_one(
     if let Some(began_us) = made.began_us
         && !matches!(&result, Ok(false))
     {
-        let took_ms = signed(service.clock.monotonic_us().saturating_sub(began_us) / 1000);
+        let took_ms = to_signed(service.clock.monotonic_us().saturating_sub(began_us) / 1000);
         let told = result.as_ref().map(|_| ());
         service.log_index_end(
             cx.operation.connection(),

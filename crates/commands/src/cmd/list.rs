@@ -114,7 +114,7 @@ fn needs_of_list_collections(asked: &RightsRequest<'_, '_>) -> Result<()> {
         auth::Target::Database(asked.db),
         &[auth::Action::ListCollections],
     );
-    asked.unless(all || lists_own(asked.args) && asked.rights.allows_any_in(asked.db))
+    asked.require(all || lists_own(asked.args) && asked.rights.allows_any_in(asked.db))
 }
 
 fn list_collections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

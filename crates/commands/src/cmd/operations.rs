@@ -37,7 +37,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 /// Every user may list its own operations.
 fn needs_of_current_op(asked: &RightsRequest<'_, '_>) -> Result<()> {
     let own = asked.args.bool("$ownOps", false);
-    asked.unless(own || asked.may(auth::Target::Cluster, &[auth::Action::Inprog]))
+    asked.require(own || asked.may(auth::Target::Cluster, &[auth::Action::Inprog]))
 }
 
 fn current_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

@@ -2,7 +2,7 @@
 //! `revokePrivilegesFromRole`, `grantRolesToRole`, `revokeRolesFromRole`.
 
 use crate::access::{ROLES, USERS};
-use crate::cmd::audit::{EventFields, audited};
+use crate::cmd::audit::{EventFields, run_audited};
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
 use crate::request::Outcome;
@@ -37,7 +37,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Row::Asked(needs_of_create),
         FLAGS,
         CREATE,
-        |cx| audited(cx, &ROLE_EVENT, create),
+        |cx| run_audited(cx, &ROLE_EVENT, create),
     )
     .value(Kind::Str),
     Command::new(
@@ -46,7 +46,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Row::Asked(needs_of_update),
         FLAGS,
         UPDATE,
-        |cx| audited(cx, &ROLE_EVENT, update),
+        |cx| run_audited(cx, &ROLE_EVENT, update),
     )
     .value(Kind::Str),
     Command::new(
@@ -55,7 +55,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Row::Database(&[Action::DropRole]),
         FLAGS,
         &[],
-        |cx| audited(cx, &ROLE_EVENT, drop_one),
+        |cx| run_audited(cx, &ROLE_EVENT, drop_one),
     )
     .value(Kind::Str),
     Command::new(
@@ -64,7 +64,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Row::Database(&[Action::DropRole]),
         FLAGS,
         &[],
-        |cx| audited(cx, &ROLE_EVENT, drop_all),
+        |cx| run_audited(cx, &ROLE_EVENT, drop_all),
     ),
     Command::new(
         "grantPrivilegesToRole",
@@ -72,7 +72,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Row::Asked(needs_of_grant_privileges),
         FLAGS,
         PRIVILEGES,
-        |cx| audited(cx, &ROLE_EVENT, |cx| change_privileges(cx, true)),
+        |cx| run_audited(cx, &ROLE_EVENT, |cx| change_privileges(cx, true)),
     )
     .value(Kind::Str),
     Command::new(
@@ -81,7 +81,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Row::Asked(needs_of_revoke_privileges),
         FLAGS,
         PRIVILEGES,
-        |cx| audited(cx, &ROLE_EVENT, |cx| change_privileges(cx, false)),
+        |cx| run_audited(cx, &ROLE_EVENT, |cx| change_privileges(cx, false)),
     )
     .value(Kind::Str),
     Command::new(
@@ -90,7 +90,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Row::Asked(needs_of_grant),
         FLAGS,
         OF_ROLES,
-        |cx| audited(cx, &ROLE_EVENT, |cx| change_roles(cx, true)),
+        |cx| run_audited(cx, &ROLE_EVENT, |cx| change_roles(cx, true)),
     )
     .value(Kind::Str),
     Command::new(
@@ -99,7 +99,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Row::Asked(needs_of_revoke),
         FLAGS,
         OF_ROLES,
-        |cx| audited(cx, &ROLE_EVENT, |cx| change_roles(cx, false)),
+        |cx| run_audited(cx, &ROLE_EVENT, |cx| change_roles(cx, false)),
     )
     .value(Kind::Str),
 ];

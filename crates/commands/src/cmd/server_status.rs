@@ -6,7 +6,7 @@ use crate::cmd::followed;
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
 use crate::read::locks;
-use crate::read::stats::{signed, write_latency};
+use crate::read::stats::{to_signed, write_latency};
 use crate::release::Release;
 use crate::request::Outcome;
 use crate::request::spec::{CommandTable, LatencyKind, OpClass, Privilege, flag};
@@ -192,7 +192,7 @@ fn connections(s: &Facts<'_>, w: &mut DocWriter<'_>) {
             "totalCreated": s.connections.created_count()
     );
     if let Some(network) = s.state.network.get() {
-        w.put("rejected", signed(network().rejected_connections));
+        w.put("rejected", to_signed(network().rejected_connections));
     }
     w.put("active", active);
 }
@@ -249,7 +249,7 @@ fn network(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     // Without a network, as in tests, there are no counters.
     if let Some(network) = s.state.network.get() {
         let n = network();
-        let (in_, out) = (signed(n.bytes_in), signed(n.bytes_out));
+        let (in_, out) = (to_signed(n.bytes_in), to_signed(n.bytes_out));
         doc_fields!(w; "bytesIn": in_, "bytesOut": out, "physicalBytesIn": in_,
             "physicalBytesOut": out);
     }
@@ -394,8 +394,8 @@ fn engine_stats(s: &Facts<'_>, w: &mut DocWriter<'_>) {
         let reads = &s.state.reads_here;
         doc_fields!(w;
             "reads": {
-                "executed": signed(reads.executed.load(Relaxed)),
-                "handedOn": signed(reads.handed_on.load(Relaxed)),
+                "executed": to_signed(reads.executed.load(Relaxed)),
+                "handedOn": to_signed(reads.handed_on.load(Relaxed)),
             },
         );
     }
@@ -416,13 +416,13 @@ fn engine_stats(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 /// Search indexes by status, and the cost of searches; zeros on a server without search.
 fn search(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let f = s.service.search.figures();
-    let [pending, building, ready, stale, failed] = f.by_status.map(signed);
+    let [pending, building, ready, stale, failed] = f.by_status.map(to_signed);
     doc_fields!(w;
         "indexes": { "pending": pending, "building": building, "ready": ready, "stale": stale,
             "failed": failed },
-        "documents": signed(f.documents), "graphBytes": signed(f.graph_bytes),
-        "searches": signed(f.searches), "searchesFailed": signed(f.failed),
-        "searchMicros": signed(f.search_us)
+        "documents": to_signed(f.documents), "graphBytes": to_signed(f.graph_bytes),
+        "searches": to_signed(f.searches), "searchesFailed": to_signed(f.failed),
+        "searchMicros": to_signed(f.search_us)
     );
 }
 
@@ -432,8 +432,8 @@ fn log_references(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let counts = s.store.feed().map(|log| log.reference_counts());
     let counts = counts.unwrap_or_default();
     doc_fields!(w;
-        "made": signed(counts.made), "saved": signed(counts.saved),
-        "followed": signed(counts.followed)
+        "made": to_signed(counts.made), "saved": to_signed(counts.saved),
+        "followed": to_signed(counts.followed)
     );
 }
 
@@ -447,18 +447,18 @@ fn log_consumers(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let held = s.store.feed().map_or(0, |log| log.held_bytes_max());
     let mut section = w.doc("logConsumers");
     doc_fields!(section;
-        "count": signed(all.len() as u64),
-        "stale": signed(all.iter().filter(|c| c.stale).count() as u64),
-        "lagOperations": signed(operations.unwrap_or(0)),
+        "count": to_signed(all.len() as u64),
+        "stale": to_signed(all.iter().filter(|c| c.stale).count() as u64),
+        "lagOperations": to_signed(operations.unwrap_or(0)),
         "lagSeconds": seconds(age.unwrap_or(0)),
-        "heldBytesMax": signed(held)
+        "heldBytesMax": to_signed(held)
     );
     let mut list = section.array("consumers");
     for c in &all {
         let state = if c.stale { "STALE" } else { "FOLLOWING" };
         let mut one = list.doc();
         doc_fields!(one; "name": c.name.as_str(), "state": state, "saved": c.saved,
-            "lagOperations": signed(c.lag_operations), "lagSeconds": seconds(c.lag_ms));
+            "lagOperations": to_signed(c.lag_operations), "lagSeconds": seconds(c.lag_ms));
     }
 }
 

@@ -145,7 +145,7 @@ fn is_own(asked: &RightsRequest<'_, '_>, uid: &[u8]) -> bool {
 
 /// A user needs no right for its own sessions, but one for those of others.
 fn unless_own(asked: &RightsRequest<'_, '_>, own: bool) -> Result<()> {
-    asked.unless(own || asked.may(Target::Cluster, &[Action::KillAnySession]))
+    asked.require(own || asked.may(Target::Cluster, &[Action::KillAnySession]))
 }
 
 /// The sessions in an array, which have to belong to this connection's user.

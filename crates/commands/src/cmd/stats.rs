@@ -3,7 +3,7 @@
 use crate::context::command::Command;
 use crate::context::ctx::Ctx;
 use crate::ddl::{index_spec, names};
-use crate::read::stats::{fit, signed, storage_stats, sum_indexes};
+use crate::read::stats::{fit, storage_stats, sum_indexes, to_signed};
 use crate::request::Outcome;
 use crate::request::args::{Kind, arg};
 use crate::request::asked::RightsRequest;
@@ -118,7 +118,7 @@ fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         objects += s.count;
         data = data.saturating_add(s.size_bytes);
         storage = storage.saturating_add_unsigned(s.storage_bytes);
-        indexes += signed(s.index_bytes.len() as u64)
+        indexes += to_signed(s.index_bytes.len() as u64)
             + i64::from(!c.options().doc().contains("clusteredIndex"));
         index_bytes = index_bytes.saturating_add(sum_indexes(&s));
         free = free.saturating_add_unsigned(s.unused_bytes);
@@ -152,8 +152,8 @@ fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     if let Some((used, total)) = cx.service.disk_bytes() {
         cx.reply
-            .put("fsUsedSize", scaled(signed(used)))
-            .put("fsTotalSize", scaled(signed(total)));
+            .put("fsUsedSize", scaled(to_signed(used)))
+            .put("fsTotalSize", scaled(to_signed(total)));
     }
     Ok(Outcome::Reply)
 }
@@ -179,7 +179,7 @@ fn data_size(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             )
         }
         Some(c) => match range {
-            None => (signed(c.size_bytes()), signed(c.count())),
+            None => (to_signed(c.size_bytes()), to_signed(c.count())),
             Some((min, max)) => measure(c, cx.args.doc("keyPattern"), min, max)?,
         },
     };
@@ -188,7 +188,7 @@ fn data_size(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .put("estimate", estimate)
         .put("size", size)
         .put("numObjects", count)
-        .put("millis", signed(millis));
+        .put("millis", to_signed(millis));
     Ok(Outcome::Reply)
 }
 
@@ -238,7 +238,7 @@ fn measure(
     while scan.visit(1024, &mut |row| {
         if order(row.doc, key, min) != Ordering::Less && order(row.doc, key, max) == Ordering::Less
         {
-            size += signed(row.doc.len_bytes() as u64);
+            size += to_signed(row.doc.len_bytes() as u64);
             count += 1;
         }
         true

@@ -2,7 +2,7 @@
 //! `revokeRolesFromUser`.
 
 use crate::access::{USERS, rounds};
-use crate::cmd::audit::{EventFields, audited};
+use crate::cmd::audit::{EventFields, run_audited};
 use crate::cmd::role::{
     check_roles, edit_roles, listed_roles, needs_of_grant, needs_of_restrictions, needs_of_revoke,
     needs_of_roles, replace_field, roles_of, some_roles, write_roles,
@@ -36,7 +36,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Privilege::Asked(needs_of_create),
         FLAGS | flag::SECRET,
         USER,
-        |cx| audited(cx, &USER_EVENT, create),
+        |cx| run_audited(cx, &USER_EVENT, create),
     )
     .value(Kind::Str),
     Command::new(
@@ -45,7 +45,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Privilege::Asked(needs_of_update),
         FLAGS | flag::SECRET,
         USER,
-        |cx| audited(cx, &USER_EVENT, update),
+        |cx| run_audited(cx, &USER_EVENT, update),
     )
     .value(Kind::Str),
     Command::new(
@@ -54,7 +54,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Privilege::Database(&[Action::DropUser]),
         FLAGS,
         &[],
-        |cx| audited(cx, &USER_EVENT, drop_one),
+        |cx| run_audited(cx, &USER_EVENT, drop_one),
     )
     .value(Kind::Str),
     Command::new(
@@ -63,7 +63,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Privilege::Database(&[Action::DropUser]),
         FLAGS,
         &[],
-        |cx| audited(cx, &USER_EVENT, drop_all),
+        |cx| run_audited(cx, &USER_EVENT, drop_all),
     ),
     Command::new(
         "grantRolesToUser",
@@ -71,7 +71,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Privilege::Asked(needs_of_grant),
         FLAGS,
         ROLES,
-        |cx| audited(cx, &USER_EVENT, |cx| change_roles(cx, true)),
+        |cx| run_audited(cx, &USER_EVENT, |cx| change_roles(cx, true)),
     )
     .value(Kind::Str),
     Command::new(
@@ -80,7 +80,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Privilege::Asked(needs_of_revoke),
         FLAGS,
         ROLES,
-        |cx| audited(cx, &USER_EVENT, |cx| change_roles(cx, false)),
+        |cx| run_audited(cx, &USER_EVENT, |cx| change_roles(cx, false)),
     )
     .value(Kind::Str),
 ];
@@ -106,7 +106,7 @@ fn needs_of_update(asked: &RightsRequest<'_, '_>) -> Result<()> {
     ] {
         if asked.args.has(field) {
             let may_own = own && asked.may(here, &[of_own]);
-            asked.unless(may_own || asked.may(here, &[of_any]))?;
+            asked.require(may_own || asked.may(here, &[of_any]))?;
         }
     }
     if asked.args.has("mechanisms") && !asked.args.has("pwd") {

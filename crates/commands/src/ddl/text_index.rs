@@ -28,7 +28,7 @@ pub(super) struct TextIndex {
     version: i32,
 }
 
-fn cannot(why: impl Into<String>) -> MongoError {
+fn index_error(why: impl Into<String>) -> MongoError {
     MongoError::new(code::CANNOT_CREATE_INDEX, why)
 }
 
@@ -41,7 +41,7 @@ impl TextIndex {
         let mut weights = weights(spec)?;
         let key = complete_key(key, &mut weights)?;
         if weights.is_empty() {
-            return Err(cannot(
+            return Err(index_error(
                 "a text index needs 'weights' where its key names no fields",
             ));
         }
@@ -75,7 +75,7 @@ fn weights(spec: Doc<'_>) -> Result<BTreeMap<String, i32>> {
         Value::Missing => return Ok(BTreeMap::new()),
         Value::Document(d) => d,
         Value::Array(_) | Value::String(_) => {
-            return Err(cannot(format!(
+            return Err(index_error(format!(
                 "'weights' of a text index must be a document, not of type {}",
                 spec.field("weights").type_name()
             )));
@@ -94,7 +94,7 @@ fn weights(spec: Doc<'_>) -> Result<BTreeMap<String, i32>> {
             .filter(|n| w.is_number() && (1..=WEIGHT_MAX).contains(n))
             .and_then(|n| i32::try_from(n).ok());
         let Some(weight) = weight else {
-            return Err(cannot(format!(
+            return Err(index_error(format!(
                 "text index weight must be a number in the exclusive interval (0, 100000), given \
                     {} for {path}",
                 show(&w)
@@ -119,7 +119,7 @@ fn complete_key(key: Doc<'_>, weights: &mut BTreeMap<String, i32>) -> Result<Doc
             }
             (false, "_ftsx") if before == Some(true) => continue,
             (false, "_fts" | "_ftsx") => {
-                return Err(cannot(format!(
+                return Err(index_error(format!(
                     "text index field names '_fts' and '_ftsx' are reserved, given '{key}'"
                 )));
             }
@@ -129,7 +129,7 @@ fn complete_key(key: Doc<'_>, weights: &mut BTreeMap<String, i32>) -> Result<Doc
         }
         if is_text {
             if ended {
-                return Err(cannot("'text' fields in index must all be adjacent"));
+                return Err(index_error("'text' fields in index must all be adjacent"));
             }
             if !out.doc().contains("_fts") {
                 out.put("_fts", "text").put("_ftsx", 1i32);
@@ -148,7 +148,7 @@ fn check_path(path: &str) -> Result<()> {
             || path.split('.').any(|p| p.is_empty() || p.starts_with('$'))
             || matches!(path, "_fts" | "_ftsx"));
     if bad {
-        return Err(cannot(format!(
+        return Err(index_error(format!(
             "text indexes cannot take the field '{path}'"
         )));
     }
@@ -159,7 +159,7 @@ fn language(spec: Doc<'_>) -> Result<String> {
     match spec.field("default_language") {
         Value::Missing | Value::String("") => Ok(DEFAULT_LANGUAGE.to_owned()),
         Value::String(name) if Language::find(name).is_some() => Ok(name.to_owned()),
-        Value::String(name) => Err(cannot(format!(
+        Value::String(name) => Err(index_error(format!(
             "default_language is not valid: unsupported language '{name}' for text index version \
                 {VERSION}"
         ))),
@@ -171,7 +171,7 @@ fn language_field(spec: Doc<'_>) -> Result<String> {
     match spec.field("language_override") {
         Value::Missing => Ok(DEFAULT_OVERRIDE.to_owned()),
         Value::String(name) if name.is_empty() || name.starts_with('$') || name.contains('.') => {
-            Err(cannot(format!(
+            Err(index_error(format!(
                 "language_override is not valid: '{name}' cannot be empty, begin with '$' or \
                     contain '.'"
             )))
@@ -186,7 +186,7 @@ fn version(spec: Doc<'_>) -> Result<i32> {
         Value::Missing => Ok(VERSION),
         v => match v.as_i64_exact() {
             Some(n @ 1..=3) => Ok(n as i32),
-            _ if v.is_number() => Err(cannot(format!(
+            _ if v.is_number() => Err(index_error(format!(
                 "bad textIndexVersion: {}, versions 1 to {VERSION} are known",
                 show(&v)
             ))),

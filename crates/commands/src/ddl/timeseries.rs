@@ -45,7 +45,7 @@ fn check_field(name: &str, value: &str) -> Result<()> {
 }
 
 /// Parses the granularity or the custom span: `(granularity, span)`.
-fn bucketing<'a>(args: &Args<'a>) -> Result<(Option<&'a str>, Option<i64>)> {
+fn parse_bucketing<'a>(args: &Args<'a>) -> Result<(Option<&'a str>, Option<i64>)> {
     let granularity = args.str("granularity");
     if let Some(g) = granularity
         && default_span(g).is_none()
@@ -104,7 +104,7 @@ pub(crate) fn create(doc: Doc<'_>) -> Result<DocBuf> {
             );
         }
     }
-    let (granularity, span) = bucketing(&args)?;
+    let (granularity, span) = parse_bucketing(&args)?;
     if span.is_some() && granularity.is_some() {
         bail!(
             code::INVALID_OPTIONS,
@@ -141,7 +141,7 @@ pub(crate) fn create(doc: Doc<'_>) -> Result<DocBuf> {
 /// 40415 IDLFailedToParse, 14 TypeMismatch, 2 BadValue, 72 InvalidOptions.
 pub(crate) fn modify(current: Doc<'_>, change: Doc<'_>) -> Result<DocBuf> {
     let args = check_doc("collMod.timeseries", MODIFY, change)?;
-    let (granularity, span) = bucketing(&args)?;
+    let (granularity, span) = parse_bucketing(&args)?;
     if granularity.is_some()
         && span.is_some_and(|s| default_span(granularity.unwrap_or("")) != Some(s))
     {

@@ -118,7 +118,7 @@ fn check(commands: &CommandTable, call: &Call<'_, '_>, who: Requester<'_>) -> Re
         inner: &inner,
     };
     match command.privilege {
-        Privilege::Any => asked.unless(who.user.is_some() || command.is(flag::NO_AUTH)),
+        Privilege::Any => asked.require(who.user.is_some() || command.is(flag::NO_AUTH)),
         Privilege::Collection(actions) => asked.needs_on(asked.own()?, actions),
         Privilege::Database(actions) => asked.needs(Target::Database(db), actions),
         Privilege::Cluster(actions) => asked.needs(Target::Cluster, actions),

@@ -11,7 +11,7 @@ use crate::context::connection::Connection;
 use crate::context::held::{Sequences, UnsentReply};
 use crate::context::operation_stats::{Effects, OperationStats};
 use crate::read::locks;
-use crate::read::stats::signed;
+use crate::read::stats::to_signed;
 use crate::request::spec::{CommandCounters, OpClass};
 use crate::request::{Request, Sequence};
 use crate::state::connections::CurrentOp;
@@ -63,7 +63,7 @@ impl FinishedOperation<'_> {
             }
         }
         if conn.locked_us > 0 {
-            let waited_us = signed(conn.locked_us);
+            let waited_us = to_signed(conn.locked_us);
             service.counters.lock_waits.fetch_add(1, Relaxed);
             service
                 .counters
@@ -146,8 +146,8 @@ impl FinishedOperation<'_> {
                 counter.fetch_add(n, Relaxed);
             }
         };
-        add(&counts.keys_examined, signed(looked.keys));
-        add(&counts.examined, signed(looked.docs));
+        add(&counts.keys_examined, to_signed(looked.keys));
+        add(&counts.examined, to_signed(looked.docs));
         add(&counts.collection_scans, i64::from(scanned));
         let reply = Doc::from_prefix(self.reply);
         let number = |name: &str| reply.field(name).as_i64_exact().unwrap_or(0);
@@ -157,7 +157,7 @@ impl FinishedOperation<'_> {
             OpClass::Update => add(&counts.updated, number("nModified")),
             OpClass::Delete => add(&counts.deleted, number("n")),
             OpClass::Query | OpClass::GetMore | OpClass::Command => {
-                add(&counts.returned, signed(looked.returned));
+                add(&counts.returned, to_signed(looked.returned));
             }
         }
     }
@@ -333,7 +333,7 @@ impl Report<'_> {
                 w.put("keysExamined", count(examined.keys))
                     .put("docsExamined", count(examined.docs));
             }
-            seen.effects.write(signed(examined.returned), w);
+            seen.effects.write(to_signed(examined.returned), w);
             if let Some(e) = self.error {
                 w.put("ok", 0.0)
                     .put("errMsg", e.message())
@@ -343,7 +343,7 @@ impl Report<'_> {
             locks::write_of_one(self.row, seen.locked_us, &mut w.doc("locks"));
             if let Some(spent) = seen.spent {
                 seen.write_storage(&mut w.doc("storage"));
-                w.put("cpuNanos", signed(spent.cpu_ns));
+                w.put("cpuNanos", to_signed(spent.cpu_ns));
             }
             w.put(
                 "responseLength",
@@ -355,10 +355,10 @@ impl Report<'_> {
             )
             .put("millis", took_ms);
             if let Some(us) = seen.journal_us {
-                w.put("waitForWriteConcernDurationMillis", signed(us / 1000));
+                w.put("waitForWriteConcernDurationMillis", to_signed(us / 1000));
             }
             if let Some(us) = seen.queued_us {
-                let us = signed(us);
+                let us = to_signed(us);
                 let mut queues = w.doc("queues");
                 queues
                     .doc("execution")

@@ -62,7 +62,7 @@ impl QueryCursor {
     }
 
     /// The same cursor over an opened change stream.
-    pub(crate) fn streaming(self, changes: Option<Arc<ChangeProgress>>) -> QueryCursor {
+    pub(crate) fn with_changes(self, changes: Option<Arc<ChangeProgress>>) -> QueryCursor {
         QueryCursor {
             changes: changes.map(|c| {
                 let place = c.resume_token().unwrap_or_else(|| c.place());

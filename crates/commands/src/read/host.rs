@@ -2,7 +2,7 @@
 
 use super::look_up;
 use super::out::Out;
-use super::stats::signed;
+use super::stats::to_signed;
 use crate::access::user::NO_USER;
 use crate::ddl::collection::create_implicitly;
 use crate::ddl::session_records;
@@ -497,7 +497,7 @@ impl Host for StoreHost {
         let one = |name: &str, key: Doc<'_>, spec: Doc<'_>, usage: &Usage| {
             model::doc! {
                 "name": name, "key": key, "host": host,
-                "accesses": { "ops": signed(usage.count()),
+                "accesses": { "ops": to_signed(usage.count()),
                     "since": Value::Date(usage.since_ms()) },
                 "spec": spec
             }

@@ -5,7 +5,7 @@
 //! a collection are shown as `w`, and changes of its definition as `W`.
 //! Must not know: which commands exist.
 
-use crate::read::stats::signed;
+use crate::read::stats::to_signed;
 use crate::request::spec::{CommandCounters, CommandTable, OpClass, flag};
 use crate::state::counters::Counters;
 use model::DocWriter;
@@ -42,7 +42,7 @@ pub(crate) fn write_of_one(row: &CommandCounters, waited_us: u64, w: &mut DocWri
     if waited_us > 0 {
         w.doc("Document")
             .doc("timeAcquiringMicros")
-            .put("w", signed(waited_us));
+            .put("w", to_signed(waited_us));
     }
 }
 

@@ -113,7 +113,7 @@ fn check_report(asked: &RightsRequest<'_, '_>, report: &Report) -> Result<()> {
         // Every user may list its own sessions.
         Report::Sessions { of_all, users } => {
             let own = !of_all && users.iter().all(|user| is_asking(asked, user));
-            asked.unless(own || asked.may(Target::Cluster, &[ListSessions]))
+            asked.require(own || asked.may(Target::Cluster, &[ListSessions]))
         }
         Report::Files => asked.needs(Target::Cluster, &[Fsync]),
         Report::SampledQueries => asked.needs(Target::Cluster, &[ListSampledQueries]),

@@ -52,7 +52,7 @@ pub(crate) fn hash(db: &str, query: Doc<'_>) -> String {
                 v if *constants_count => {
                     w.put(part, v);
                 }
-                v => abstracted(v, part, &mut |v| {
+                v => abstract_value(v, part, &mut |v| {
                     w.put(part, v);
                 }),
             }
@@ -63,12 +63,12 @@ pub(crate) fn hash(db: &str, query: Doc<'_>) -> String {
 }
 
 /// Passes a value to `show` with its constants replaced by their types.
-fn abstracted(v: Value<'_>, name: &str, show: &mut dyn FnMut(Value<'_>)) {
+fn abstract_value(v: Value<'_>, name: &str, show: &mut dyn FnMut(Value<'_>)) {
     match v {
         Value::Document(d) => {
             let d = DocBuf::build(|w| {
                 for (name, v) in d.iter() {
-                    abstracted(v, name, &mut |v| {
+                    abstract_value(v, name, &mut |v| {
                         w.put(name, v);
                     });
                 }
@@ -85,7 +85,7 @@ fn abstracted(v: Value<'_>, name: &str, show: &mut dyn FnMut(Value<'_>)) {
                     .take(if all_constant { 1 } else { usize::MAX })
                     .enumerate()
                 {
-                    abstracted(v, name, &mut |v| {
+                    abstract_value(v, name, &mut |v| {
                         w.put(&i.to_string(), v);
                     });
                 }

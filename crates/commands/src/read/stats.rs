@@ -9,11 +9,11 @@ use store::{CollStats, Collection, ReadView};
 
 /// The size of all indexes in bytes.
 pub(crate) fn sum_indexes(s: &CollStats) -> i64 {
-    signed(s.all_index_bytes())
+    to_signed(s.all_index_bytes())
 }
 
 /// The number as a signed integer, at most the largest one.
-pub(crate) fn signed(n: u64) -> i64 {
+pub(crate) fn to_signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
@@ -30,12 +30,12 @@ pub(crate) fn write_latency(counts: &LatencyCounts, histograms: bool, w: &mut Do
         for (from_us, count) in counts.nonempty_buckets() {
             buckets
                 .doc()
-                .put("micros", signed(from_us))
-                .put("count", signed(count));
+                .put("micros", to_signed(from_us))
+                .put("count", to_signed(count));
         }
     }
-    w.put("latency", signed(counts.sum_us))
-        .put("ops", signed(counts.count()));
+    w.put("latency", to_signed(counts.sum_us))
+        .put("ops", to_signed(counts.count()));
 }
 
 /// The storage statistics of one collection, as `collStats` and `$collStats` show them.
@@ -55,8 +55,8 @@ pub(crate) fn storage_stats(c: &Collection, scale: i64, w: &mut DocWriter<'_>) -
         }
     }
     w.put("numOrphanDocs", 0i32)
-        .put("storageSize", fit(signed(s.storage_bytes) / scale))
-        .put("freeStorageSize", fit(signed(s.unused_bytes) / scale));
+        .put("storageSize", fit(to_signed(s.storage_bytes) / scale))
+        .put("freeStorageSize", fit(to_signed(s.unused_bytes) / scale));
     let capped = options.field("capped").truthy();
     w.put("capped", capped);
     if capped {
@@ -72,14 +72,16 @@ pub(crate) fn storage_stats(c: &Collection, scale: i64, w: &mut DocWriter<'_>) -
     let own_id = !options.contains("clusteredIndex") && !options.contains("timeseries");
     w.put(
         "nindexes",
-        fit(signed((s.index_bytes.len() + usize::from(own_id)) as u64)),
+        fit(to_signed(
+            (s.index_bytes.len() + usize::from(own_id)) as u64,
+        )),
     );
     let mut details = w.doc("indexDetails");
     let indexes = c.indexes();
     for (name, bytes) in &s.index_bytes {
         let index = indexes.iter().find(|i| i.name() == name);
         let mut one = details.doc(name);
-        one.put("storageBytes", signed(*bytes));
+        one.put("storageBytes", to_signed(*bytes));
         if let Some(index) = index {
             one.put("multikey", index.is_multikey())
                 .put("ready", index.is_ready());
@@ -95,15 +97,15 @@ pub(crate) fn storage_stats(c: &Collection, scale: i64, w: &mut DocWriter<'_>) -
     w.put("totalIndexSize", fit(total / scale));
     w.put(
         "totalSize",
-        fit(signed(s.storage_bytes).saturating_add(total) / scale),
+        fit(to_signed(s.storage_bytes).saturating_add(total) / scale),
     );
     let mut sizes = w.doc("indexSizes");
     if own_id {
         // Documents are stored in the order of `_id`, so their keys count as its index.
-        sizes.put("_id_", fit(signed(s.id_bytes) / scale));
+        sizes.put("_id_", fit(to_signed(s.id_bytes) / scale));
     }
     for (name, bytes) in &s.index_bytes {
-        sizes.put(name, fit(signed(*bytes) / scale));
+        sizes.put(name, fit(to_signed(*bytes) / scale));
     }
     drop(sizes);
     w.put("scaleFactor", fit(scale));
@@ -206,7 +208,7 @@ pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<
                 fit(if names::is_timeseries(c) {
                     0
                 } else {
-                    signed(c.count())
+                    to_signed(c.count())
                 }),
             );
         }
@@ -228,7 +230,7 @@ fn of_views(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<DocBuf> 
     let bytes = views.iter().fold(0i64, |n, view| {
         n.saturating_add_unsigned(view.doc().len_bytes() as u64)
     });
-    let count = signed(views.len() as u64);
+    let count = to_signed(views.len() as u64);
     Ok(DocBuf::build(|w| {
         w.put("ns", ns.to_string().as_str())
             .put("host", &service.config.host)

@@ -36,7 +36,7 @@ impl<'a> RightsRequest<'_, 'a> {
     /// # Errors
     /// 13 Unauthorized.
     pub(crate) fn needs(&self, target: Target<'_>, actions: &[Action]) -> Result<()> {
-        self.unless(self.rights.allows(target, actions))
+        self.require(self.rights.allows(target, actions))
     }
 
     /// The same check for a collection of the request's database.
@@ -77,7 +77,7 @@ impl<'a> RightsRequest<'_, 'a> {
     ///
     /// # Errors
     /// 13 Unauthorized.
-    pub(crate) fn unless(&self, allowed: bool) -> Result<()> {
+    pub(crate) fn require(&self, allowed: bool) -> Result<()> {
         if allowed {
             Ok(())
         } else {

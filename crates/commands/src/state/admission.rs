@@ -195,7 +195,7 @@ impl Gate {
     /// 462 with the labels by which drivers back off, and with the expected duration of the queue
     /// as the shortest pause. Without a known rate the error has no pause, and drivers choose their
     /// own.
-    fn overloaded(&self) -> MongoError {
+    fn overload_error(&self) -> MongoError {
         let error = MongoError::new(
             code::INGRESS_REQUEST_RATE_LIMIT_EXCEEDED,
             "Request rejected: the server is overloaded; the operation has not begun and may be \
@@ -355,12 +355,12 @@ impl Admission {
             Some(place) if now_us.saturating_sub(place.since_us) >= patience_us => {
                 self.add_wait(&place, now_us);
                 gate.counts.rejected.fetch_add(1, Relaxed);
-                return Err(gate.overloaded());
+                return Err(gate.overload_error());
             }
             Some(place) => place,
             None if !gate.has_room(patience_us) => {
                 gate.counts.rejected.fetch_add(1, Relaxed);
-                return Err(gate.overloaded());
+                return Err(gate.overload_error());
             }
             None => self.queue(kind, link, now_us),
         };

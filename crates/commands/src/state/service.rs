@@ -88,7 +88,7 @@ fn bound_operations(parameters: &Parameters) {
 impl Service {
     /// An operation for writes of the server itself.
     pub fn own_operation(&self) -> Operation {
-        Operation::detached(Arc::clone(&self.clock))
+        Operation::new_detached(Arc::clone(&self.clock))
     }
 
     /// Creates a service.

@@ -315,7 +315,7 @@ fn guessing_is_slowed_down_for_the_guesser_only() {
 
 /// What a client learns of a user without logging in: its mechanisms and the iteration count of
 /// each.
-fn looks(s: &Dispatcher, name: &str) -> String {
+fn describe_login(s: &Dispatcher, name: &str) -> String {
     let mut c = s.connect(ELSEWHERE);
     let hello = doc! { "hello": 1i32, "saslSupportedMechs": format!("admin.{name}").as_str() };
     let reply = send(s, &mut c, "admin", hello.doc());
@@ -346,12 +346,14 @@ fn invented_users_look_like_real_ones() {
         "mechanisms": mechanisms.doc().field("m") };
         assert_eq!(run(&s, &mut root, "admin", create), 0);
     }
-    let real: Vec<String> = ["root", "old", "new", "newer"].map(|n| looks(&s, n)).into();
+    let real: Vec<String> = ["root", "old", "new", "newer"]
+        .map(|n| describe_login(&s, n))
+        .into();
     let mut seen = vec![0; real.len()];
     for i in 0..100 {
         let name = format!("invented{i}");
-        let look = looks(&s, &name);
-        assert_eq!(look, looks(&s, &name), "the same each time");
+        let look = describe_login(&s, &name);
+        assert_eq!(look, describe_login(&s, &name), "the same each time");
         let like = real.iter().position(|r| *r == look);
         seen[like.unwrap_or_else(|| panic!("{look} is like none of {real:?}"))] += 1;
     }

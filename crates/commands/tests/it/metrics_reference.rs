@@ -81,7 +81,7 @@ pub(crate) fn server() -> LoggingServer {
 const OPERATIONS: &str = "## What one operation waited for";
 
 /// The first column of the reference's rows, without those about single operations.
-fn documented() -> Vec<&'static str> {
+fn list_documented() -> Vec<&'static str> {
     let (metrics, _) = REFERENCE.split_once(OPERATIONS).expect("both parts");
     metrics
         .lines()
@@ -95,7 +95,7 @@ fn the_reference_names_every_metric_and_no_other() {
     let mut s = server();
     s.ok(r#"{"createIndexes": "c", "indexes": [{"key": {"b": 1}, "name": "b_1"}]}"#);
     let there = metrics(&mut s);
-    let documented = documented();
+    let documented = list_documented();
     let missing: Vec<_> = there
         .keys()
         .filter(|p| !documented.contains(&p.as_str()))

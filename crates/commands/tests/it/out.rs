@@ -111,7 +111,7 @@ fn a_failure_midway_changes_nothing() {
 fn a_start_drops_what_a_crash_left() {
     let store = store();
     let left = Namespace::new("db", "tmp.agg_out.0123").unwrap();
-    let operation = operation::Operation::detached(Arc::new(operation::SystemClock::default()));
+    let operation = operation::Operation::new_detached(Arc::new(operation::SystemClock::default()));
     store
         .writer(&operation)
         .create_collection(&left, model::DocBuf::new(), [7; 16])

@@ -224,7 +224,7 @@ impl Client {
         }
     }
 
-    fn everything(&mut self) -> Vec<String> {
+    fn read_everything(&mut self) -> Vec<String> {
         READS.iter().map(|read| self.read_results(read)).collect()
     }
 }
@@ -247,16 +247,16 @@ fn read_beside(reads: ReadMode, first: &str, change: &(&str, &[&str])) {
     let s = Server::new();
     let (name, commands) = change;
     let what = format!("{name}, {reads:?}, {first}");
-    let expected = s.client().everything();
+    let expected = s.client().read_everything();
     let mut reader = s.client();
     reader.reads = reads;
     reader.read_results(first);
     s.client().run_all(commands);
     s.store.sweep_dropped().expect("a sweep");
-    assert_same(&reader.everything(), &expected, &what);
+    assert_same(&reader.read_everything(), &expected, &what);
     // And again, when the collections of the names have already been looked up.
     s.store.sweep_dropped().expect("a sweep");
-    assert_same(&reader.everything(), &expected, &what);
+    assert_same(&reader.read_everything(), &expected, &what);
     let now = s.client().run(READS[6]);
     if let ReadMode::Transaction(_) = reads {
         reader.run_all(&["admin {'commitTransaction': 1}"]);

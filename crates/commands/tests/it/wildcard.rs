@@ -32,7 +32,7 @@ impl Server {
         }
     }
 
-    fn winning(&mut self, command: Json) -> Json {
+    fn winning_plan(&mut self, command: Json) -> Json {
         let e = self.ok(json!({ "explain": command, "verbosity": "executionStats" }));
         let mut plan = e["queryPlanner"]["winningPlan"].clone();
         while plan["stage"] != json!("IXSCAN") {
@@ -260,7 +260,7 @@ fn explain_shows_the_path_and_its_bounds() {
         .collect();
     s.ok(json!({ "insert": "c", "documents": docs }));
 
-    let plan = s.winning(json!({ "find": "c", "filter": { "a": { "$gte": 3, "$lt": 5 } } }));
+    let plan = s.winning_plan(json!({ "find": "c", "filter": { "a": { "$gte": 3, "$lt": 5 } } }));
     assert_eq!(plan["indexName"], json!("wild"));
     assert_eq!(plan["keyPattern"], json!({ "$_path": 1, "a": -1 }));
     assert_eq!(plan["isMultiKey"], json!(false));
@@ -270,7 +270,7 @@ fn explain_shows_the_path_and_its_bounds() {
         json!({ "$_path": ["[\"a\", \"a\"]"], "a": ["(5, 3]"] })
     );
 
-    let plan = s.winning(json!({ "find": "c", "filter": { "m": 3 } }));
+    let plan = s.winning_plan(json!({ "find": "c", "filter": { "m": 3 } }));
     assert_eq!(plan["isMultiKey"], json!(true));
     assert_eq!(plan["multiKeyPaths"], json!({ "$_path": [], "m": ["m"] }));
 
@@ -291,7 +291,7 @@ fn explain_shows_the_path_and_its_bounds() {
     );
 
     // Of equal plans, the normal index is preferred; a wildcard index only sorts by its own path.
-    let plan = s.winning(json!({ "find": "c", "filter": { "p": 3 } }));
+    let plan = s.winning_plan(json!({ "find": "c", "filter": { "p": 3 } }));
     assert_eq!(plan["indexName"], json!("p_1"));
     for (sort, sorted) in [(json!({ "a": -1 }), true), (json!({ "d": 1 }), false)] {
         let e = s.ok(
@@ -377,9 +377,9 @@ fn non_null_values_below_an_array_may_have_no_entry() {
     let filter = json!({ "a.b": { "$ne": null } });
     let find = json!({ "find": "c", "filter": filter });
     s.ok(json!({ "insert": "c", "documents": [{ "_id": 1, "a": { "b": 1 } }, { "_id": 2 }] }));
-    assert_eq!(s.winning(find.clone())["stage"], json!("IXSCAN"));
+    assert_eq!(s.winning_plan(find.clone())["stage"], json!("IXSCAN"));
     s.ok(json!({ "insert": "c", "documents": [{ "_id": 3, "a": [] }] }));
-    assert_eq!(s.winning(find.clone())["stage"], json!("COLLSCAN"));
+    assert_eq!(s.winning_plan(find.clone())["stage"], json!("COLLSCAN"));
     assert_eq!(s.find(&find).map(|f| f.len()), Ok(2));
 }
 
@@ -398,9 +398,9 @@ fn the_index_is_kept_hidden_dropped_and_counted() {
         json!(50)
     );
     let find = json!({ "find": "c", "filter": { "a": 7 } });
-    assert_eq!(s.winning(find.clone())["stage"], json!("IXSCAN"));
+    assert_eq!(s.winning_plan(find.clone())["stage"], json!("IXSCAN"));
     s.ok(json!({ "collMod": "c", "index": { "name": "wild", "hidden": true } }));
-    assert_eq!(s.winning(find.clone())["stage"], json!("COLLSCAN"));
+    assert_eq!(s.winning_plan(find.clone())["stage"], json!("COLLSCAN"));
     s.ok(json!({ "insert": "c", "documents": [{ "_id": 50, "a": 7 }] }));
     s.ok(json!({ "collMod": "c", "index": { "name": "wild", "hidden": false } }));
     assert_eq!(s.find(&find).map(|f| f.len()), Ok(2));
@@ -411,7 +411,7 @@ fn the_index_is_kept_hidden_dropped_and_counted() {
     let ops = stats.map(|s| s[0]["accesses"]["ops"].as_i64());
     assert!(matches!(ops, Ok(Some(n)) if n >= 2), "{ops:?}");
     s.ok(json!({ "dropIndexes": "c", "index": "wild" }));
-    assert_eq!(s.winning(find.clone())["stage"], json!("COLLSCAN"));
+    assert_eq!(s.winning_plan(find.clone())["stage"], json!("COLLSCAN"));
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn measure(path: &Path, key: Option<Arc<MasterKey>>, keys: u32) -> [f64; 3] {
     [insert_us, cached_us, uncached_us]
 }
 
-fn scattered(number: u32) -> [u8; 16] {
+fn scatter_key(number: u32) -> [u8; 16] {
     let mut key = [0; 16];
     key[..4].copy_from_slice(&1u32.to_be_bytes());
     key[4..8].copy_from_slice(&number.wrapping_mul(2_654_435_761).to_be_bytes());
@@ -96,10 +96,10 @@ fn insert(engine: &RocksEngine, keys: u32) {
                 .wrapping_add(1);
             part.copy_from_slice(&random.to_le_bytes());
         }
-        let key = scattered(number);
+        let key = scatter_key(number);
         batch.put(Table::Doc, &key, &value);
         batch.put(Table::Idx, &key, b"");
-        batch.put(Table::Idx, &scattered(!number), b"");
+        batch.put(Table::Idx, &scatter_key(!number), b"");
         batch.put(Table::Log, &number.to_be_bytes(), &value);
         if number % BATCH == BATCH - 1 {
             engine.apply(&batch, Durability::Buffered).expect("a write");
@@ -114,7 +114,7 @@ fn read(engine: &RocksEngine, keys: u32, times: u32) -> f64 {
     let begun = cpu_us();
     for _ in 0..times {
         at = at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let found = engine.get(Table::Doc, &scattered(at % keys), &mut out);
+        let found = engine.get(Table::Doc, &scatter_key(at % keys), &mut out);
         assert!(found.expect("a read"), "{at}");
     }
     (cpu_us() - begun) / f64::from(times)

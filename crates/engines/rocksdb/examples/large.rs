@@ -56,7 +56,7 @@ fn main() {
             } else {
                 next(&mut noise) % docs
             };
-            put(&engine, scattered(id), value_bytes as usize, &mut noise);
+            put(&engine, scatter_id(id), value_bytes as usize, &mut noise);
         }
         engine.flush().expect("a flush");
         let seconds = begun.elapsed().as_secs_f64();
@@ -78,7 +78,7 @@ fn main() {
         let id = next(&mut noise) % docs;
         assert!(
             engine
-                .get(Table::Doc, &key(scattered(id)), &mut value)
+                .get(Table::Doc, &key(scatter_id(id)), &mut value)
                 .expect("a read")
         );
     }
@@ -135,7 +135,7 @@ fn key(id: u64) -> Vec<u8> {
     [&1u32.to_be_bytes()[..], &id.to_be_bytes()].concat()
 }
 
-fn scattered(id: u64) -> u64 {
+fn scatter_id(id: u64) -> u64 {
     id.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 

@@ -238,8 +238,12 @@ pub(crate) fn build(config: &Config, dropped: &DroppedSets, listener: Listener) 
 }
 
 fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &DroppedSets) -> Options {
-    let base = Options::default().get_options_from_string(unlisted(table));
-    debug_assert!(base.is_ok(), "RocksDB does not know {}", unlisted(table));
+    let base = Options::default().get_options_from_string(extra_options(table));
+    debug_assert!(
+        base.is_ok(),
+        "RocksDB does not know {}",
+        extra_options(table)
+    );
     let mut opts = base.unwrap_or_default();
     opts.set_write_buffer_size(config.memtable_bytes(table));
     opts.set_max_write_buffer_number(Config::MEMTABLES_MAX);
@@ -291,7 +295,7 @@ fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &Dropped
 }
 
 /// Options for which the binding has no function; they are set before all others.
-fn unlisted(table: Table) -> &'static str {
+fn extra_options(table: Table) -> &'static str {
     match table {
         // Merges of a counter are combined even when its value is in a file whose block is not
         // cached: otherwise each write tries that again, over all merges since the last flush.

@@ -188,7 +188,7 @@ impl Commits {
             let group = take_group(&mut queue.waiting);
             drop(queue);
             let began = Instant::now();
-            let results = self.lead(&group);
+            let results = self.commit_leading(&group);
             queue = self.queue.lock();
             queue.transactions += 1;
             queue.batches += group.len() as u64;
@@ -202,7 +202,7 @@ impl Commits {
     }
 
     /// Commits a group; returns its results after the hooks were called.
-    fn lead(&self, group: &[QueuedBatch]) -> Vec<Result<CommitPos>> {
+    fn commit_leading(&self, group: &[QueuedBatch]) -> Vec<Result<CommitPos>> {
         let results = match commit_group(group, |group| self.transaction(group)) {
             Ok(results) => results,
             Err(e) => {

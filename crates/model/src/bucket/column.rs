@@ -43,7 +43,7 @@ pub fn decode_column(bytes: &[u8], most: usize) -> Result<Vec<Option<Cell>>> {
             0 if reader.rest.len() == 1 => return Ok(out),
             0 => return Err(damage_error("goes on behind its end")),
             form @ 0xF0..=0xF2 => {
-                let last = interleaved(&mut reader, form, &mut out, most)?;
+                let last = decode_interleaved(&mut reader, form, &mut out, most)?;
                 state = State {
                     last,
                     ..State::default()
@@ -141,7 +141,7 @@ impl<'a> State<'a> {
                 let Value::Double(v) = decode(last) else {
                     return Err(damage_error("has a damaged double"));
                 };
-                self.number = scaled(v, scale)?;
+                self.number = scale_double(v, scale)?;
             }
             _ if scale.is_some() => return Err(damage_error("scales what is no double")),
             _ => {}
@@ -240,7 +240,7 @@ fn id_number(id: &[u8; 12]) -> i64 {
 }
 
 /// A double as a whole number with a scale.
-fn scaled(v: f64, scale: Option<usize>) -> Result<i128> {
+fn scale_double(v: f64, scale: Option<usize>) -> Result<i128> {
     let Some(scale) = scale else {
         return Ok(i128::from(v.to_bits() as i64));
     };
@@ -342,7 +342,7 @@ fn parts_of<'a>(
 }
 
 /// Decodes documents whose fields are columns of their own; returns the last one.
-fn interleaved(
+fn decode_interleaved(
     reader: &mut Reader<'_>,
     form: u8,
     out: &mut Vec<Option<Cell>>,

@@ -10,7 +10,7 @@ pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
     name: "$count",
     parse: |_, name, spec| match spec {
         Value::Document(d) if d.is_empty() => Ok(AccumulatorSpec {
-            input: Constant::boxed(Value::Int32(1)),
+            input: Constant::new_boxed(Value::Int32(1)),
             init: None,
             start: Box::new(|| Box::new(Total::default())),
             many: Some(new_states::<Total>),

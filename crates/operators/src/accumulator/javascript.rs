@@ -103,7 +103,7 @@ fn parse_accumulator(
         bail!(4544710, "{name} missing required argument 'accumulateArgs'");
     }
     let init_args = match d.field("initArgs") {
-        Value::Missing => Constant::boxed(Value::Array(Array::EMPTY)),
+        Value::Missing => Constant::new_boxed(Value::Array(Array::EMPTY)),
         v => parse(cx, v)?,
     };
     let functions = Arc::new(Functions {

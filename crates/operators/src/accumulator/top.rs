@@ -6,7 +6,7 @@
 
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
-use crate::expr::args::missing;
+use crate::expr::args::missing_error;
 use crate::expr::n_spec::{constant_count, count_of_group};
 use crate::expr::{BoxExpr, Expr, ParseCx, parse};
 use model::{Array, Doc, MongoError, Number, OwnedValue, Result, Value, bail, compare_with};
@@ -77,10 +77,10 @@ fn parse_top(
         }
     }
     if init.is_none() && !kind.single {
-        return Err(missing(5788003, name, "n"));
+        return Err(missing_error(5788003, name, "n"));
     }
-    let output = output.ok_or_else(|| missing(5788004, name, "output"))?;
-    let sort_by = sort_by.ok_or_else(|| missing(5788005, name, "sortBy"))?;
+    let output = output.ok_or_else(|| missing_error(5788004, name, "output"))?;
+    let sort_by = sort_by.ok_or_else(|| missing_error(5788005, name, "sortBy"))?;
     if sort_by.is_empty() {
         bail!(9657900, "Value for 'sortBy' must be a non-empty object");
     }

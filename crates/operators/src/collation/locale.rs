@@ -158,7 +158,7 @@ pub(super) fn nearest(locale: &str) -> Option<String> {
         .split(['_', '-'])
         .take(4)
         .enumerate()
-        .map(|(i, p)| cased(i, p))
+        .map(|(i, p)| set_case(i, p))
         .collect();
     while !parts.is_empty() {
         let found = parts.join("_");
@@ -172,7 +172,7 @@ pub(super) fn nearest(locale: &str) -> Option<String> {
 }
 
 /// Language in lower case, script capitalized, region and variant in upper case.
-fn cased(position: usize, part: &str) -> String {
+fn set_case(position: usize, part: &str) -> String {
     if position == 0 {
         return part.to_ascii_lowercase();
     }

@@ -78,6 +78,6 @@ pub(crate) fn index_frame<'t, 'a>(
 }
 
 /// The error for a missing argument field.
-pub(crate) fn missing(code: i32, operator: &str, field: &str) -> MongoError {
+pub(crate) fn missing_error(code: i32, operator: &str, field: &str) -> MongoError {
     MongoError::new(code, format!("Missing '{field}' parameter to {operator}"))
 }

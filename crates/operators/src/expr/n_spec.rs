@@ -1,7 +1,7 @@
 //! The argument `{n, input}` of `$firstN`, `$lastN`, `$minN`, `$maxN`, as expressions and as
 //! accumulators, and the value of `n`.
 
-use crate::expr::args::missing;
+use crate::expr::args::missing_error;
 use crate::expr::{BoxExpr, ParseCx, parse};
 use model::{Number, Result, Value, bail};
 
@@ -38,8 +38,8 @@ impl NSpec {
                 _ => bail!(5787901, "Unknown argument for 'n' operator: {argument}"),
             }
         }
-        let n = n.ok_or_else(|| missing(5787906, name, "n"))?;
-        let input = input.ok_or_else(|| missing(5787907, name, "input"))?;
+        let n = n.ok_or_else(|| missing_error(5787906, name, "n"))?;
+        let input = input.ok_or_else(|| missing_error(5787907, name, "input"))?;
         Ok(NSpec { n, input })
     }
 }

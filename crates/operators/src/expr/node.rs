@@ -74,7 +74,7 @@ pub struct Constant(pub OwnedValue);
 
 impl Constant {
     /// A boxed constant.
-    pub fn boxed(v: Value<'_>) -> BoxExpr {
+    pub fn new_boxed(v: Value<'_>) -> BoxExpr {
         Box::new(Constant(v.to_owned_value()))
     }
 }
@@ -108,7 +108,7 @@ pub fn fold(e: BoxExpr, env: &Env) -> BoxExpr {
     match e.eval(&Cx::new(&arena, Value::Missing, env)) {
         Ok(v) => {
             env.fold(bytes_of(&v));
-            Constant::boxed(v)
+            Constant::new_boxed(v)
         }
         Err(error) => Box::new(FailedConstant(error)),
     }

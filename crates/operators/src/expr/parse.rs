@@ -66,7 +66,7 @@ fn parse_inner(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
             let items = a.iter().map(|v| parse(cx, v)).collect::<Result<Vec<_>>>()?;
             Ok(Box::new(ArrayExpr(items)))
         }
-        v => Ok(Constant::boxed(v)),
+        v => Ok(Constant::new_boxed(v)),
     }
 }
 
@@ -165,7 +165,7 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
         let found = path
             .as_ref()
             .map_or(v, |p| path::walk(v.copy_into(&arena), p.parts(), &arena));
-        Ok(Constant::boxed(found))
+        Ok(Constant::new_boxed(found))
     };
     if let Some(id) = cx.scope.find(name) {
         return Ok(Box::new(VarPath { id: Some(id), path }));
@@ -182,7 +182,7 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
                 path: None,
             }),
         }),
-        "REMOVE" => Ok(Constant::boxed(Value::Missing)),
+        "REMOVE" => Ok(Constant::new_boxed(Value::Missing)),
         "NOW" if !cx.env.has_now => bail!(
             51144,
             "Builtin variable '$$NOW' is not available in this command"

@@ -86,7 +86,10 @@ impl<'e> ParseCx<'e> {
     ///
     /// # Errors
     /// The errors of `body`.
-    pub fn scoped<T>(&mut self, body: impl FnOnce(&mut ParseCx<'e>) -> Result<T>) -> Result<T> {
+    pub fn parse_scoped<T>(
+        &mut self,
+        body: impl FnOnce(&mut ParseCx<'e>) -> Result<T>,
+    ) -> Result<T> {
         let saved = self.scope.clone();
         let result = body(self);
         self.scope = saved;

@@ -79,7 +79,7 @@ mod tests {
     use crate::{Env, Profile};
     use model::{Bump, extjson};
 
-    fn matching(profile: Profile, filter: &str) -> Vec<usize> {
+    fn find_matching(profile: Profile, filter: &str) -> Vec<usize> {
         let docs = [
             r#"{"a": [1]}"#,
             r#"{"a": []}"#,
@@ -111,19 +111,19 @@ mod tests {
             r#"{"a.b": {"$gte": null}}"#,
             r#"{"a.b": {"$lte": null}}"#,
         ] {
-            assert_eq!(matching(old, null), [6, 7], "{null}");
-            assert_eq!(matching(new, null), [0, 1, 2, 3, 6, 7], "{null}");
+            assert_eq!(find_matching(old, null), [6, 7], "{null}");
+            assert_eq!(find_matching(new, null), [0, 1, 2, 3, 6, 7], "{null}");
         }
         for not in [r#"{"a.b": {"$ne": null}}"#, r#"{"a.b": {"$nin": [null]}}"#] {
-            assert_eq!(matching(old, not), [0, 1, 2, 3, 4, 5], "{not}");
-            assert_eq!(matching(new, not), [4, 5], "{not}");
+            assert_eq!(find_matching(old, not), [0, 1, 2, 3, 4, 5], "{not}");
+            assert_eq!(find_matching(new, not), [4, 5], "{not}");
         }
         let inside = r#"{"x": {"$elemMatch": {"a.b": null}}}"#;
-        assert_eq!(matching(old, inside), [] as [usize; 0]);
-        assert_eq!(matching(new, inside), [7]);
+        assert_eq!(find_matching(old, inside), [] as [usize; 0]);
+        assert_eq!(find_matching(new, inside), [7]);
         assert_eq!(
-            matching(new, r#"{"a.b": 3}"#),
-            matching(old, r#"{"a.b": 3}"#)
+            find_matching(new, r#"{"a.b": 3}"#),
+            find_matching(old, r#"{"a.b": 3}"#)
         );
     }
 }

@@ -124,7 +124,7 @@ impl Sort {
     fn apply(&self, items: &mut [Value<'_>], collate: Option<&dyn Collate>) {
         match self {
             Sort::Whole { descending } => {
-                items.sort_by(|a, b| directed(compare_with(a, b, collate), *descending))
+                items.sort_by(|a, b| apply_direction(compare_with(a, b, collate), *descending))
             }
             Sort::Fields(fields) => items.sort_by(|a, b| {
                 fields
@@ -133,7 +133,7 @@ impl Sort {
                         so_far.then_with(|| {
                             let order =
                                 compare_with(&sort_key(a, path), &sort_key(b, path), collate);
-                            directed(order, *descending)
+                            apply_direction(order, *descending)
                         })
                     })
             }),
@@ -141,7 +141,7 @@ impl Sort {
     }
 }
 
-fn directed(o: Ordering, descending: bool) -> Ordering {
+fn apply_direction(o: Ordering, descending: bool) -> Ordering {
     if descending { o.reverse() } else { o }
 }
 

@@ -117,7 +117,7 @@ impl Clock for CountingClock {
 fn interrupt_after(after: usize) -> Env {
     let mut env = Env::new(0, 1);
     let looks = AtomicUsize::new(0);
-    let operation = Operation::detached(Arc::new(CountingClock { looks, after }));
+    let operation = Operation::new_detached(Arc::new(CountingClock { looks, after }));
     operation.allow_us(1);
     env.operation = Some(Arc::new(operation));
     env

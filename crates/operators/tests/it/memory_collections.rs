@@ -106,7 +106,7 @@ impl Collections {
             "count" => {
                 require_known_fields(command, &["query"])?;
                 Some(
-                    self.matching(&coll, command.field("query"), command)
+                    self.find_matching(&coll, command.field("query"), command)
                         .map(|d| Reply::Fields(doc! { "n": d.len() as i32, "ok": 1.0 })),
                 )
             }
@@ -117,7 +117,12 @@ impl Collections {
         }
     }
 
-    fn matching(&self, coll: &str, filter: Value<'_>, command: Doc<'_>) -> Result<Vec<DocBuf>> {
+    fn find_matching(
+        &self,
+        coll: &str,
+        filter: Value<'_>,
+        command: Doc<'_>,
+    ) -> Result<Vec<DocBuf>> {
         let env = env(command);
         let filter = Filter::parse(
             &mut ParseCx::new(&env),
@@ -133,7 +138,7 @@ impl Collections {
     }
 
     fn find(&self, coll: &str, command: Doc<'_>) -> Result<Vec<DocBuf>> {
-        let mut docs = self.matching(coll, command.field("filter"), command)?;
+        let mut docs = self.find_matching(coll, command.field("filter"), command)?;
         let env = env(command);
         let filter = Filter::parse(
             &mut ParseCx::new(&env),
@@ -182,7 +187,7 @@ impl Collections {
         for d in command.field("deletes").as_array()?.iter() {
             let d = d.as_doc()?;
             let limit = d.field("limit").as_i64_exact()?;
-            let found = match self.matching(coll, d.field("q"), command) {
+            let found = match self.find_matching(coll, d.field("q"), command) {
                 Ok(found) => found,
                 Err(e) => return Some(Err(e)),
             };

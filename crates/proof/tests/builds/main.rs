@@ -67,7 +67,7 @@ fn specs() -> Vec<DocBuf> {
 /// The operation of the writers, which nothing interrupts.
 pub(crate) fn own() -> &'static Operation {
     static OPERATION: LazyLock<Operation> =
-        LazyLock::new(|| Operation::detached(Arc::new(SystemClock::default())));
+        LazyLock::new(|| Operation::new_detached(Arc::new(SystemClock::default())));
     &OPERATION
 }
 

@@ -268,7 +268,7 @@ pub(crate) fn check_store(
         read_log(&store)?;
         if round == 0 {
             let ns = Namespace::new("d", "after").map_err(text)?;
-            let operation = Operation::detached(Arc::new(SystemClock::default()));
+            let operation = Operation::new_detached(Arc::new(SystemClock::default()));
             let c = store
                 .writer(&operation)
                 .create_collection(&ns, DocBuf::new(), [9; 16])

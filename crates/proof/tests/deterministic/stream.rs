@@ -51,7 +51,7 @@ pub(crate) fn follow(
 }
 
 /// The value that an event appended, and its index in the list.
-fn appended(event: &Json) -> Option<(usize, Value)> {
+fn appended_value(event: &Json) -> Option<(usize, Value)> {
     let fields = event["updateDescription"]["updatedFields"].as_object()?;
     let n = usize::try_from(fields.get("n")?.as_u64()?).ok()?;
     fields
@@ -84,7 +84,7 @@ pub(crate) fn check(
             continue;
         }
         let key = event["documentKey"]["_id"].as_i64().unwrap_or(-1);
-        let (n, value) = appended(event).ok_or_else(|| format!("not an append: {event}"))?;
+        let (n, value) = appended_value(event).ok_or_else(|| format!("not an append: {event}"))?;
         let length = lengths.entry(key).or_default();
         *length += 1;
         let expected = lists[&key].get(*length - 1).copied();

@@ -33,7 +33,7 @@ impl Clock for StoppedClock {
 /// The operation for all writes: nothing interrupts it.
 fn own() -> &'static Operation {
     static OPERATION: LazyLock<Operation> =
-        LazyLock::new(|| Operation::detached(Arc::new(SystemClock::default())));
+        LazyLock::new(|| Operation::new_detached(Arc::new(SystemClock::default())));
     &OPERATION
 }
 

@@ -105,14 +105,14 @@ impl Distinct {
                 let columns = WholeColumns::of(&c, &plan, filter);
                 let fields = [FieldPath::new(key).first().to_owned()];
                 let loose = distinct_plan(&c, request, &plan, key)
-                    .map(|loose| loose.covering(&c, None, Some(&fields)))
+                    .map(|loose| loose.with_covering(&c, None, Some(&fields)))
                     .and_then(|loose| LooseScan::new(c.clone(), loose));
                 match (loose, columns) {
                     (Some(scan), _) => Source::Loose(Box::new(scan)),
                     (None, Some(columns)) => Source::Columns(Box::new(columns)),
                     (None, None) => {
                         let read = CollectionRead::new(c, plan, Some(filter.clone()), None);
-                        Source::Documents(Box::new(read.covering(Some(&fields))))
+                        Source::Documents(Box::new(read.with_covering(Some(&fields))))
                     }
                 }
             }

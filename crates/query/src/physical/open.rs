@@ -74,7 +74,7 @@ pub(crate) fn first_of_groups(
     end: &GroupEnd,
 ) -> Option<LooseScan> {
     let grouped = group_end_plan(coll, request, end)?;
-    let plan = grouped.plan.covering(coll, None, request.fields);
+    let plan = grouped.plan.with_covering(coll, None, request.fields);
     LooseScan::of_groups(coll.clone(), GroupedPlan { plan, ..grouped })
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn count_by_counter(
 }
 
 /// The read took only the offered filter.
-fn matching(docs: Box<dyn BatchStream>) -> OpenRead {
+fn filtered_read(docs: Box<dyn BatchStream>) -> OpenRead {
     OpenRead {
         docs,
         filtered: true,
@@ -117,7 +117,7 @@ pub fn open_read(
     {
         return Ok(OpenRead {
             folded: true,
-            ..matching(Box::new(all))
+            ..filtered_read(Box::new(all))
         });
     }
     let mut plan = plan_read(&coll, &request)?;
@@ -139,11 +139,11 @@ pub fn open_read(
     }
     if let Some(field) = read.distinct.filter(|_| !read.row_metadata)
         && let Some(loose) = distinct_plan(&coll, &request, &plan, field)
-        && let loose = loose.covering(&coll, None, read.fields)
+        && let loose = loose.with_covering(&coll, None, read.fields)
         && let Some(mut scan) = LooseScan::new(coll.clone(), loose)
     {
         scan.begin(env);
-        return Ok(matching(Box::new(scan)));
+        return Ok(filtered_read(Box::new(scan)));
     }
     if let Some(end) = read.group_end.filter(|_| !read.row_metadata)
         && let Some(mut scan) = first_of_groups(&coll, &request, end)
@@ -151,7 +151,7 @@ pub fn open_read(
         scan.begin(env);
         return Ok(OpenRead {
             sorted: true,
-            ..matching(Box::new(scan))
+            ..filtered_read(Box::new(scan))
         });
     }
     if let Some(fold) = read.fold
@@ -162,7 +162,7 @@ pub fn open_read(
         let fold = FoldRead::new(coll, plan, read.filter.cloned(), Arc::clone(fold), fields);
         return Ok(OpenRead {
             folded: true,
-            ..matching(Box::new(fold))
+            ..filtered_read(Box::new(fold))
         });
     }
     let sorted = plan.sorted && read.sort.is_some();
@@ -186,7 +186,7 @@ pub fn open_read(
     }
     docs = match read.fields {
         Some(fields) => docs.with_fields(fields.to_vec()),
-        None => docs.covering(None),
+        None => docs.with_covering(None),
     };
     docs.begin(env);
     Ok(opened(Box::new(docs)))

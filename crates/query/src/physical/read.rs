@@ -122,7 +122,7 @@ impl CollectionRead {
             && self.metadata.is_none()
             && self.plan.series.is_none()
             && matches!(self.plan.access, Access::Index { .. });
-        self = self.covering(Some(&fields));
+        self = self.with_covering(Some(&fields));
         self.output = if entries {
             RowOutput::Entries
         } else {
@@ -134,10 +134,10 @@ impl CollectionRead {
     /// Tells which top-level fields are used after the read (`None` for whole documents): if the
     /// index entries have them all, no document is read.
     #[must_use]
-    pub fn covering(mut self, fields: Option<&[String]>) -> CollectionRead {
+    pub fn with_covering(mut self, fields: Option<&[String]>) -> CollectionRead {
         if self.metadata.is_none() {
             let filter = self.filter.as_deref();
-            self.plan = self.plan.covering(&self.coll, filter, fields);
+            self.plan = self.plan.with_covering(&self.coll, filter, fields);
         }
         self
     }

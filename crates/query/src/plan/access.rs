@@ -169,7 +169,7 @@ impl Plan {
         }
     }
 
-    pub(super) fn nothing() -> Plan {
+    pub(super) fn empty() -> Plan {
         Plan {
             complete: true,
             ..Plan::of(Access::Nothing, true)

@@ -86,7 +86,7 @@ pub(super) fn of_branch(
         ..*request
     };
     if matches!(branch, Node::AlwaysFalse) {
-        return Some(Plan::nothing());
+        return Some(Plan::empty());
     }
     let by_id = plan_by_id(coll, &request, branch);
     best(by_id, &request, branch, indexes, Plan::is_bounded).map(|b| b.plan)

@@ -300,7 +300,7 @@ pub(super) fn high_bytes(b: &Bound, out: &mut Vec<u8>) {
 
 /// The encoded range of a component in either direction: lower limit included, upper limit
 /// excluded.
-pub(super) fn directed(r: &ValueRange, descending: bool) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn encode_range(r: &ValueRange, descending: bool) -> (Vec<u8>, Vec<u8>) {
     let (mut low, mut high) = (Vec::new(), Vec::new());
     if !descending {
         low_bytes(&r.low, &mut low);

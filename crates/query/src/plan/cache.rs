@@ -50,7 +50,7 @@ struct Entries {
 impl PlanCache {
     /// The cache of a collection.
     pub fn of(coll: &Collection) -> &PlanCache {
-        coll.attached()
+        coll.attachment()
     }
 
     /// Documents to test filters on; `None` for a large collection until a sample was drawn in the

@@ -97,7 +97,7 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     bounds::conjuncts(root, &mut |n| impossible |= matches!(n, Node::AlwaysFalse));
     // A `$text` must be bound to its index even if nothing can match.
     if impossible && request.hint.is_none() && text.is_none() {
-        return Ok(Plan::nothing());
+        return Ok(Plan::empty());
     }
     if let Some(options) = SeriesOptions::of(coll.options().doc()) {
         return series::plan(coll, &options, request, root);

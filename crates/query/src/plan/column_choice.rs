@@ -1,7 +1,7 @@
 //! Chooses the column index that has all fields a read uses. Must not know: what that costs, other
 //! access paths.
 
-use super::bounds::{Combine, directed, of_filter};
+use super::bounds::{Combine, encode_range, of_filter};
 use super::column_plan::{ColumnLens, ColumnPlan, Ranges, RequiredOutput, row_cost};
 use super::index_bounds::collation_fits;
 use super::request::PlanRequest;
@@ -139,5 +139,5 @@ fn ranges_of(filter: &MatchFilter, path: &str, simple_collation: bool) -> Option
     let root = filter.filter.root();
     let bounds = of_filter(root, path, None, simple_collation, Combine::Intersect);
     let ranges = bounds.ranges?;
-    Some(ranges.iter().map(|r| directed(r, false)).collect())
+    Some(ranges.iter().map(|r| encode_range(r, false)).collect())
 }

@@ -82,7 +82,7 @@ impl Entries {
         }
     }
 
-    fn estimated(number: f64, matches: Vec<bool>) -> Entries {
+    fn of_estimate(number: f64, matches: Vec<bool>) -> Entries {
         Entries {
             number,
             counted: false,
@@ -331,7 +331,7 @@ impl<'r> Costs<'r> {
             true => Vec::new(),
             false => inside.into_iter().map(|(_, matches)| matches).collect(),
         };
-        Ok(Entries::estimated(number.max(least), in_order))
+        Ok(Entries::of_estimate(number.max(least), in_order))
     }
 
     fn estimate_id_range(
@@ -356,7 +356,7 @@ impl<'r> Costs<'r> {
             in_order.reverse();
         }
         let share = (hits as f64).max(0.5) / (sample.len() as f64).max(1.0);
-        Ok(Entries::estimated(
+        Ok(Entries::of_estimate(
             (share * self.docs).min(self.docs),
             in_order,
         ))
@@ -467,7 +467,7 @@ impl<'r> Costs<'r> {
         plan.complete && fields.is_some_and(<[String]>::is_empty)
             || plan
                 .clone()
-                .covering(self.coll, self.request.filter, fields)
+                .with_covering(self.coll, self.request.filter, fields)
                 .covered
                 .is_some()
     }

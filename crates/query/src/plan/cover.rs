@@ -12,7 +12,7 @@ impl Plan {
     /// are used: the top-level `fields` used after the read (`None` for whole documents) and those
     /// of the filter.
     #[must_use]
-    pub(crate) fn covering(
+    pub(crate) fn with_covering(
         mut self,
         coll: &Collection,
         filter: Option<&MatchFilter>,

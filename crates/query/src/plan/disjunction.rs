@@ -33,7 +33,7 @@ pub(super) fn plan_disjunction(
         }
     }
     if branches.is_empty() {
-        return Some(Plan::nothing());
+        return Some(Plan::empty());
     }
     let complete = matches!(root, Node::Or(_)) && branches.iter().all(|p| p.complete);
     let ordered = request.sort.filter(|_| branches.iter().all(|p| p.sorted));

@@ -76,7 +76,7 @@ pub(super) fn plan_points(
         });
     }
     if branches.is_empty() {
-        return Some(Plan::nothing());
+        return Some(Plan::empty());
     }
     let complete = branches.iter().all(|p| p.complete);
     let access = Access::Union {

@@ -66,7 +66,7 @@ pub(super) fn plan_by_id(
         }),
         Some(ranges) if ranges.is_empty() => Some(Plan {
             bounds,
-            ..Plan::nothing()
+            ..Plan::empty()
         }),
         Some(ranges) if ranges.iter().all(ValueRange::is_point) => {
             let ids: Vec<_> = ranges

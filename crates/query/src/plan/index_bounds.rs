@@ -217,7 +217,7 @@ pub(super) fn intervals_of(
             let mut out = Vec::new();
             for p in &prefixes {
                 for r in ranges {
-                    let (low, high) = bounds::directed(r, descending);
+                    let (low, high) = bounds::encode_range(r, descending);
                     out.push(KeyInterval {
                         lower: [&p[..], &low].concat(),
                         upper: [&p[..], &high].concat(),

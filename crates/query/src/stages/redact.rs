@@ -20,7 +20,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     needs: StageNeeds::Nothing,
     placement: Placement::EACH,
     parse: |scx, _, arg| {
-        scx.cx.scoped(|cx| {
+        scx.cx.parse_scoped(|cx| {
             let current = cx.define("CURRENT");
             let words = WORDS.map(|(name, _)| cx.define(name));
             one(Redact {

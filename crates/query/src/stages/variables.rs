@@ -28,7 +28,7 @@ impl LetClause {
             check_name(name)?;
             parsed.push((name, expr::parse(cx, v)?));
         }
-        cx.scoped(|cx| {
+        cx.parse_scoped(|cx| {
             let vars = parsed
                 .into_iter()
                 .map(|(name, e)| (cx.define(name), e))

@@ -13,7 +13,7 @@ use store::{Collection, NoHooks, Store};
 /// 4,000 documents: `a` is 0 for all but 40, `b` has 40 values, `c` follows from `b`.
 fn collection(indexes: &[DocBuf]) -> Arc<Collection> {
     let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(NoHooks)).unwrap();
-    let operation = Operation::detached(Arc::new(SystemClock::default()));
+    let operation = Operation::new_detached(Arc::new(SystemClock::default()));
     let writer = store.writer(&operation);
     let ns = Namespace::new("db", "c").unwrap();
     let c = writer

@@ -16,7 +16,7 @@ use store::{Collection, NoHooks, Store};
 
 fn collection(indexes: &[DocBuf]) -> Arc<Collection> {
     let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(NoHooks)).unwrap();
-    let operation = Operation::detached(Arc::new(SystemClock::default()));
+    let operation = Operation::new_detached(Arc::new(SystemClock::default()));
     let c = store
         .writer(&operation)
         .create_collection(&Namespace::new("db", "c").unwrap(), DocBuf::new(), [0; 16])
@@ -148,7 +148,7 @@ proptest! {
                 if matches!((a, b), (V::List(_), V::List(_))) {
                     continue;
                 }
-                let operation = Operation::detached(Arc::new(SystemClock::default()));
+                let operation = Operation::new_detached(Arc::new(SystemClock::default()));
                 prop_assert_eq!(c.writer(&operation).insert(&[d.doc()], true).unwrap().count, 1);
             }
             let want = PlanRequest { filter: Some(&f), sort: order.as_ref(),

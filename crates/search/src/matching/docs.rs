@@ -17,7 +17,7 @@ pub(crate) trait Matcher: Debug + Send + Sync + 'static {
 pub(crate) struct MatcherQuery(Arc<dyn Matcher>);
 
 impl MatcherQuery {
-    pub(crate) fn boxed(matcher: impl Matcher) -> Box<dyn Query> {
+    pub(crate) fn new_boxed(matcher: impl Matcher) -> Box<dyn Query> {
         Box::new(MatcherQuery(Arc::new(matcher)))
     }
 }

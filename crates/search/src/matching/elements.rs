@@ -24,7 +24,7 @@ pub(crate) struct Elements {
 }
 
 impl Elements {
-    pub(crate) fn boxed(
+    pub(crate) fn new_boxed(
         inner: Box<dyn Query>,
         outer: Term,
         aggregate: Aggregate,

@@ -53,7 +53,7 @@ pub(crate) struct FunctionQuery {
 }
 
 impl FunctionQuery {
-    pub(crate) fn boxed(query: Box<dyn Query>, function: Function) -> Box<dyn Query> {
+    pub(crate) fn new_boxed(query: Box<dyn Query>, function: Function) -> Box<dyn Query> {
         Box::new(FunctionQuery { query, function })
     }
 }

@@ -171,7 +171,7 @@ impl<'i> Build<'i> {
         if kind == TermKind::Text {
             self.mark(path, HighlightTerm::Like(test.clone()));
         }
-        MatcherQuery::boxed(Terms {
+        MatcherQuery::new_boxed(Terms {
             field: self.index.fields().terms,
             prefix: kind.prefix(path),
             test,

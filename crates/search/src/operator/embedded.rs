@@ -39,7 +39,7 @@ pub(super) fn embedded_document(
         .and_then(|v| v.as_doc()?.get("embedded"))
         .filter(|v| !v.is_nullish());
     let Some(v) = embedded else {
-        return apply_score(b, &args, Elements::boxed(inner, outer, Aggregate::Sum));
+        return apply_score(b, &args, Elements::new_boxed(inner, outer, Aggregate::Sum));
     };
     Args::new(&args.name("score"), args.required("score")?, &["embedded"])?;
     let path = format!("{}.embedded", args.name("score"));
@@ -51,7 +51,7 @@ pub(super) fn embedded_document(
         Some("mean") => Aggregate::Mean,
         _ => Aggregate::Sum,
     };
-    let query = Elements::boxed(inner, outer, aggregate);
+    let query = Elements::new_boxed(inner, outer, aggregate);
     match embedded.get("outerScore") {
         Some(v) => apply_score_at(b, &embedded.name("outerScore"), v, query),
         None => Ok(query),

@@ -89,7 +89,7 @@ pub(super) fn geo_within(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<
     };
     let keys = places(b, &args, false)?.into_iter();
     let found = keys.map(|path| {
-        MatcherQuery::boxed(Points {
+        MatcherQuery::new_boxed(Points {
             path,
             test: test.clone(),
             scoring: Scoring::Constant(1.0),
@@ -136,7 +136,7 @@ pub(super) fn geo_shape(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<d
     let shape = Arc::new(shape);
     let keys = places(b, &args, true)?.into_iter();
     let found = keys.map(|path| {
-        MatcherQuery::boxed(Shapes {
+        MatcherQuery::new_boxed(Shapes {
             path,
             relation,
             shape: shape.clone(),
@@ -161,7 +161,7 @@ pub(super) fn near_place(
     };
     let keys = places(b, args, false)?.into_iter();
     let found = keys.map(|path| {
-        MatcherQuery::boxed(Points {
+        MatcherQuery::new_boxed(Points {
             path,
             test: PointTest::Near(center),
             // The distance replaces the value.

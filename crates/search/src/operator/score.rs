@@ -48,7 +48,7 @@ pub(super) fn apply_score_at(
         }
         (None, None, Some(v)) => {
             let function = parse(b, &score.name("function"), v, 0)?;
-            Ok(FunctionQuery::boxed(query, function))
+            Ok(FunctionQuery::new_boxed(query, function))
         }
         _ => Err(invalid(format!(
             "\"{}\" must have exactly one of {}",
@@ -82,7 +82,7 @@ fn boost_query(
                 or: inner.number("undefined")?.unwrap_or(0.0),
             };
             let product = Function::Multiply(vec![Function::Score, value]);
-            Ok(FunctionQuery::boxed(query, product))
+            Ok(FunctionQuery::new_boxed(query, product))
         }
         _ => Err(invalid(format!(
             "\"{}\" must have either a value or a path, with undefined only beside a path",

@@ -29,7 +29,7 @@ pub(super) fn span(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Qu
     let Some(path) = parser.path else {
         return Err(invalid(format!("\"{path}\" must have a term")));
     };
-    let query = MatcherQuery::boxed(Spans {
+    let query = MatcherQuery::new_boxed(Spans {
         span,
         stats: b.stats(&path)?,
         path,

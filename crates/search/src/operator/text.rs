@@ -245,7 +245,7 @@ pub(super) fn phrase_at(
         terms.push((term, t.position - first));
     }
     Ok((!terms.is_empty()).then(|| {
-        MatcherQuery::boxed(Phrase {
+        MatcherQuery::new_boxed(Phrase {
             terms,
             path: path.to_owned(),
             slop,

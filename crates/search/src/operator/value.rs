@@ -45,7 +45,7 @@ pub(super) fn equal(
 
 fn column(path: &str, test: ColumnTest, scoring: Scoring) -> Box<dyn Query> {
     let path = path.to_owned();
-    MatcherQuery::boxed(Columns {
+    MatcherQuery::new_boxed(Columns {
         path,
         test,
         scoring,

@@ -25,7 +25,7 @@ pub(crate) fn answer(input: &[u8], out: &mut Vec<u8>) -> usize {
 /// The work, and the document of the reply.
 pub(crate) fn append_reply(body: &[u8], out: &mut Vec<u8>) {
     let mut reply = [0u8; 179];
-    let digest = burn(body.len() as u64);
+    let digest = burn_cpu(body.len() as u64);
     reply[..4].copy_from_slice(&179i32.to_le_bytes());
     // One binary field of 166 bytes that starts with the digest.
     reply[4..12].copy_from_slice(b"\x05r\0\xa6\0\0\0\0");
@@ -33,7 +33,7 @@ pub(crate) fn append_reply(body: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&reply);
 }
 
-fn burn(seed: u64) -> u64 {
+fn burn_cpu(seed: u64) -> u64 {
     let mut x = seed;
     for _ in 0..ROUNDS {
         x = std::hint::black_box(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));

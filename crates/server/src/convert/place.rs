@@ -39,7 +39,7 @@ impl ConversionTarget {
     /// # Errors
     /// One line.
     pub(super) fn take(target: &Path, job: &str) -> Result<ConversionTarget, String> {
-        let fail = |e| cannot("prepare", target, e);
+        let fail = |e| step_error("prepare", target, e);
         fs::create_dir_all(target).map_err(fail)?;
         let folder = target.join(FOLDER);
         if !folder.is_dir() {
@@ -126,7 +126,7 @@ impl ConversionTarget {
             fs::rename(&fresh, folder.join("progress"))?;
             File::open(&folder)?.sync_all()
         };
-        write().map_err(|e| cannot("write the progress of the conversion in", &self.target, e))
+        write().map_err(|e| step_error("write the progress of the conversion in", &self.target, e))
     }
 
     /// Moves the files of a closed engine to their place. May be repeated.
@@ -134,7 +134,7 @@ impl ConversionTarget {
     /// # Errors
     /// One line.
     pub(super) fn finish(self) -> Result<(), String> {
-        let fail = |e| cannot("move the converted files in", &self.target, e);
+        let fail = |e| step_error("move the converted files in", &self.target, e);
         crate::moving::move_up(&self.data(), &self.target).map_err(fail)?;
         fs::remove_dir_all(self.target.join(FOLDER)).map_err(fail)
     }
@@ -165,7 +165,7 @@ fn phase_of(line: &str) -> Option<Phase> {
 /// Refuses a directory with content. Hidden files are allowed, and so is the `lost+found` of a new
 /// file system.
 fn refuse_content(target: &Path) -> Result<(), String> {
-    let fail = |e| cannot("read", target, e);
+    let fail = |e| step_error("read", target, e);
     for entry in fs::read_dir(target).map_err(fail)? {
         let name = entry.map_err(fail)?.file_name();
         let name = name.to_string_lossy();
@@ -179,7 +179,7 @@ fn refuse_content(target: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn cannot(step: &str, target: &Path, e: std::io::Error) -> String {
+fn step_error(step: &str, target: &Path, e: std::io::Error) -> String {
     format!("cannot {step} {}: {e}", target.display())
 }
 

@@ -117,7 +117,7 @@ impl EngineKind {
         })
     }
 
-    /// See [`super::lend`].
+    /// See [`super::copy_files`].
     pub(super) fn copy_files(
         &self,
         options: &EngineOptions<'_>,

@@ -104,7 +104,7 @@ impl<H: Handler> Conn<H> {
             return false;
         };
         let opened = session.open(bytes);
-        let entered = session.entered();
+        let entered = session.take_handshake_result();
         if let Err(broken) = opened {
             let mut alert = Vec::new();
             if session.drain(&mut alert).is_ok() && state.output.is_empty() {

@@ -83,7 +83,7 @@ impl DriverActivity {
         self.begun = Instant::now();
         self.looks = 0;
         let seen = |driver: &Arc<DriverState>| DriverSample {
-            at_begin: scheduled(driver.thread()).unwrap_or_default(),
+            at_begin: read_scheduler_times(driver.thread()).unwrap_or_default(),
             driver: Arc::clone(driver),
             inside: 0,
         };
@@ -96,7 +96,7 @@ impl DriverActivity {
         let elapsed = self.begun.elapsed().as_secs_f64();
         let mut blocked = 0.0;
         for seen in &self.drivers {
-            let now = scheduled(seen.driver.thread())?;
+            let now = read_scheduler_times(seen.driver.thread())?;
             let busy = (now.running - seen.at_begin.running.min(now.running))
                 + (now.waiting - seen.at_begin.waiting.min(now.waiting));
             let inside = f64::from(seen.inside) / f64::from(self.looks.max(1));
@@ -122,7 +122,7 @@ impl DriverActivity {
 }
 
 /// `None` for a thread that has not begun or has ended, and if the kernel keeps no such counters.
-fn scheduled(thread: i32) -> Option<SchedulerTimes> {
+fn read_scheduler_times(thread: i32) -> Option<SchedulerTimes> {
     let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
     let mut numbers = text.split_ascii_whitespace().map_while(|n| n.parse().ok());
     Some(SchedulerTimes {

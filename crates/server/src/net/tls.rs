@@ -248,7 +248,7 @@ impl Session {
     }
 
     /// The result of the handshake. `Some` only once, after it was completed.
-    pub(super) fn entered(&mut self) -> Option<HandshakeResult> {
+    pub(super) fn take_handshake_result(&mut self) -> Option<HandshakeResult> {
         if self.told || self.connection.is_handshaking() {
             return None;
         }

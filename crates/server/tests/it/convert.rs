@@ -30,7 +30,7 @@ fn command(from: &Path, to: &Path, engine: &str) -> Command {
     command
 }
 
-fn converted(from: &Path, to: &Path, engine: &str) -> String {
+fn run_conversion(from: &Path, to: &Path, engine: &str) -> String {
     let output = command(from, to, engine).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -191,7 +191,7 @@ fn a_database_goes_to_another_engine_and_back() {
     for (number, engine) in present()[1..].iter().chain(&["rocksdb"]).enumerate() {
         let to = at(&number.to_string());
         let before = files(&from);
-        let told = converted(&from, &to, engine);
+        let told = run_conversion(&from, &to, engine);
         assert!(
             told.contains("verified doc: ") && told.contains("all checksums equal"),
             "{told}"
@@ -253,7 +253,7 @@ fn what_cannot_be_converted_is_one_line() {
         std::fs::read_to_string(full.join("letter.txt")).unwrap(),
         "dear reader"
     );
-    converted(&at("from"), &at("to"), "lmdb");
+    run_conversion(&at("from"), &at("to"), "lmdb");
     let mut encrypted = command(&at("from"), &at("other"), "lmdb");
     encrypted.arg("--encryptionKeyFile").arg(at("key"));
     let line = conversion_error(encrypted.output().unwrap(), 2);
@@ -320,7 +320,7 @@ fn a_killed_conversion_goes_on_and_damage_is_noticed() {
             .unwrap();
         assert!(conversion_error(serve, 100).contains("QUARRY-CONVERSION"));
     }
-    converted(&at("from"), &at("to"), "lmdb");
+    run_conversion(&at("from"), &at("to"), "lmdb");
     assert!(!at("to").join("QUARRY-CONVERSION").exists());
     let mut server = TestServer::start(&at("to"), "lmdb");
     let count = server.ok(&doc! { "count": "large", "$db": "d" });

@@ -91,7 +91,7 @@ pub trait Observer: Send + Sync {
     }
 
     /// Called when a writer announces its bytes, before it takes locks.
-    fn admitted(&self, bytes: usize, class: WriteClass) {
+    fn note_admitted(&self, bytes: usize, class: WriteClass) {
         let _ = (bytes, class);
     }
 
@@ -363,7 +363,7 @@ impl<O: Observer + 'static> Engine for ObservedEngine<O> {
     }
 
     fn admit(&self, bytes: usize, class: WriteClass) -> Duration {
-        self.observer.admitted(bytes, class);
+        self.observer.note_admitted(bytes, class);
         self.inner.admit(bytes, class)
     }
 

@@ -54,7 +54,7 @@ pub struct Collection {
     /// Position of the last commit that may have changed its catalog row.
     unchanged_since: AtomicU64,
     id_usage: Usage,
-    /// What its readers cache with it, see [`Collection::attached`].
+    /// What its readers cache with it, see [`Collection::attachment`].
     attached: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
@@ -215,14 +215,14 @@ impl Collection {
     ///
     /// # Panics
     /// When another type is asked for than at first, which is a bug.
-    pub fn attached<T: Default + Any + Send + Sync>(&self) -> &T {
+    pub fn attachment<T: Default + Any + Send + Sync>(&self) -> &T {
         let attached = self.attached.get_or_init(|| Box::new(T::default()));
         match attached.downcast_ref() {
             Some(attached) => attached,
             None => unreachable!("a collection has one kind of attachment"),
         }
     }
-    /// As [`Collection::attached`]; `None` when nothing was attached yet.
+    /// As [`Collection::attachment`]; `None` when nothing was attached yet.
     pub fn attached_before<T: Any>(&self) -> Option<&T> {
         self.attached.get()?.downcast_ref()
     }

@@ -17,7 +17,7 @@ pub fn component(bytes: &[u8]) -> Option<(OwnedValue, usize)> {
 }
 
 /// As [`component`], for either direction of a field.
-pub fn directed(bytes: &[u8], descending: bool) -> Option<(OwnedValue, usize)> {
+pub fn decode_directed(bytes: &[u8], descending: bool) -> Option<(OwnedValue, usize)> {
     if !descending {
         return component(bytes);
     }
@@ -27,7 +27,7 @@ pub fn directed(bytes: &[u8], descending: bool) -> Option<(OwnedValue, usize)> {
 
 /// The length of the component `bytes` begins with.
 pub fn component_len(bytes: &[u8], descending: bool) -> Option<usize> {
-    directed(bytes, descending).map(|(_, len)| len)
+    decode_directed(bytes, descending).map(|(_, len)| len)
 }
 
 /// Writes the value of the ascending component at the beginning of `bytes`; returns its length.
@@ -285,7 +285,7 @@ mod tests {
                 let len = key.len();
                 key.extend_from_slice(&[keys::END, 9, 9, 2]);
                 let (back, read) =
-                    directed(&key, descending).unwrap_or_else(|| panic!("{name}: {v:?}"));
+                    decode_directed(&key, descending).unwrap_or_else(|| panic!("{name}: {v:?}"));
                 assert_eq!(read, len, "{v:?}");
                 assert!(
                     model::compare(&back.get(), &v).is_eq(),

@@ -95,7 +95,7 @@ fn outcome(old: &Element<'_>, new: &Element<'_>, paths: Option<Option<&Paths>>) 
             Some(Set::Appended) => {
                 let appended = (old.value().as_array())
                     .zip(new.value().as_array())
-                    .and_then(|(o, n)| appended(o.as_doc(), n.as_doc()));
+                    .and_then(|(o, n)| appended_elements(o.as_doc(), n.as_doc()));
                 return appended.map_or(Outcome::Whole, Outcome::Within);
             }
             None => Some(p),
@@ -114,7 +114,7 @@ fn outcome(old: &Element<'_>, new: &Element<'_>, paths: Option<Option<&Paths>>) 
 }
 
 /// The elements of `new` after those of `old`; `None` when `new` does not begin with `old`.
-fn appended(old: Doc<'_>, new: Doc<'_>) -> Option<DocBuf> {
+fn appended_elements(old: Doc<'_>, new: Doc<'_>) -> Option<DocBuf> {
     let mut rest = new.elements();
     for o in old.elements() {
         rest.next().filter(|n| same(&o, n))?;

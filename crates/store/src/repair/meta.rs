@@ -87,7 +87,7 @@ pub(super) fn mend(m: &mut RepairContext<'_>, hooks: &dyn Hooks) -> Result<()> {
     mend_others(m, &mut owners)?;
     let damaged = mend_catalog(m, hooks, &mut owners)?;
     let nameless = give_back(m, damaged, &mut owners)?;
-    let unowned = unowned(m, &mut owners)?;
+    let unowned = find_unowned(m, &mut owners)?;
     give_names(m, nameless, unowned, &mut owners)?;
     mend_ident_mark(m, &owners)
 }
@@ -223,7 +223,7 @@ fn drop_unusable(
 
 /// Identifiers that have documents and no owner. Index entries and places without an owner are
 /// dropped.
-fn unowned(m: &mut RepairContext<'_>, owners: &mut Owners) -> Result<BTreeMap<u32, bool>> {
+fn find_unowned(m: &mut RepairContext<'_>, owners: &mut Owners) -> Result<BTreeMap<u32, bool>> {
     let mut documents = BTreeMap::new();
     for table in [Table::Doc, Table::Idx, Table::Cap, Table::Log] {
         for ident in idents(m.engine, table)? {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The operation that writes: it belongs to one task and nothing interrupts it.
 fn own() -> Operation {
-    Operation::detached(Arc::new(SystemClock::default()))
+    Operation::new_detached(Arc::new(SystemClock::default()))
 }
 
 /// Runs `test` with random choices, and with choices that switch tasks rarely but at the worst

@@ -28,7 +28,7 @@ use store::{Collection, NoHooks, Store};
 /// The operation for all writes: nothing interrupts it.
 fn own() -> &'static Operation {
     static OPERATION: LazyLock<Operation> =
-        LazyLock::new(|| Operation::detached(Arc::new(SystemClock::default())));
+        LazyLock::new(|| Operation::new_detached(Arc::new(SystemClock::default())));
     &OPERATION
 }
 

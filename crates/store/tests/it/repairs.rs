@@ -193,7 +193,7 @@ impl Observer for Gate {
     fn before_call(&self, _: &Call<'_>, _: &Caps) -> Result<()> {
         Ok(())
     }
-    fn admitted(&self, bytes: usize, _: WriteClass) {
+    fn note_admitted(&self, bytes: usize, _: WriteClass) {
         self.0.fetch_add(bytes, Ordering::Relaxed);
     }
 }

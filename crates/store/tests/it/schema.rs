@@ -207,17 +207,17 @@ fn newer_layout_is_refused_and_left_as_it_is() {
     let mut batch = WriteBatch::new();
     batch.put(Table::Meta, b"v", &99u32.to_be_bytes());
     engine.apply(&batch, Durability::Journaled).unwrap();
-    let before = everything(&engine);
+    let before = read_everything(&engine);
     let error = Store::open(engine.clone(), Arc::new(NoHooks))
         .err()
         .unwrap();
     assert_eq!(error.code(), 12);
     assert!(error.to_string().contains("99"), "{error}");
-    assert_eq!(everything(&engine), before);
+    assert_eq!(read_everything(&engine), before);
 }
 
 /// Every row of every table.
-fn everything(engine: &MemoryEngine) -> Vec<(Table, Vec<u8>, Vec<u8>)> {
+fn read_everything(engine: &MemoryEngine) -> Vec<(Table, Vec<u8>, Vec<u8>)> {
     let mut out = Vec::new();
     for table in Table::ALL {
         let mut cursor = engine

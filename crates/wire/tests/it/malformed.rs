@@ -11,7 +11,7 @@ fn msg(sections: &[u8]) -> Vec<u8> {
     message(2013, &payload)
 }
 
-fn compressed(op_code: i32, size: i32, id: u8, data: &[u8]) -> Vec<u8> {
+fn compress_message(op_code: i32, size: i32, id: u8, data: &[u8]) -> Vec<u8> {
     let mut payload = op_code.to_le_bytes().to_vec();
     payload.extend_from_slice(&size.to_le_bytes());
     payload.push(id);
@@ -152,15 +152,18 @@ fn compression() {
     let inner = &plain[16..];
     let size = inner.len() as i32;
     assert_eq!(
-        verdict(&compressed(2013, size, 0, inner)),
+        verdict(&compress_message(2013, size, 0, inner)),
         (2, true),
         "noop is not enabled by default"
     );
-    assert_eq!(verdict(&compressed(2013, size, 9, inner)), (2, true));
+    assert_eq!(verdict(&compress_message(2013, size, 9, inner)), (2, true));
     assert_eq!(verdict(&message(2012, &[0; 8])), (2, true));
     for declared in [-1, i32::MIN, i32::MAX, 48_000_000 - 15] {
         for id in 1..=3 {
-            assert_eq!(verdict(&compressed(2013, declared, id, inner)), (2, true));
+            assert_eq!(
+                verdict(&compress_message(2013, declared, id, inner)),
+                (2, true)
+            );
         }
     }
     for compressor in [Compressor::Snappy, Compressor::Zlib, Compressor::Zstd] {

@@ -1,7 +1,7 @@
 //! The index option `clustering`, which is specific to Quarry: the index entries contain documents
 //! (docs/adr/0096-clustering-indexes.md). Must not know: entries.
 
-use super::key::{IndexKind, cannot};
+use super::key::{IndexKind, index_error};
 use crate::request::args::{show, wrong_type};
 use model::{Doc, Result, Tag, Value, bail, code};
 
@@ -16,7 +16,7 @@ pub(super) fn check(spec: Doc<'_>, options: Doc<'_>, kind: IndexKind) -> Result<
         Value::Missing | Value::Bool(false) => return Ok(()),
         Value::Bool(true) => {}
         Value::Array(names) if names.is_empty() => {
-            return Err(cannot(
+            return Err(index_error(
                 "'clustering' must be true or name at least one top-level field",
             ));
         }
@@ -30,7 +30,7 @@ pub(super) fn check(spec: Doc<'_>, options: Doc<'_>, kind: IndexKind) -> Result<
         }
     }
     if !matches!(kind, IndexKind::None | IndexKind::Hashed) {
-        return Err(cannot(format!(
+        return Err(index_error(format!(
             "'clustering' is for ascending, descending and hashed indexes, not for {kind}"
         )));
     }
@@ -50,7 +50,7 @@ fn check_name(v: &Value<'_>) -> Result<()> {
         {
             Ok(())
         }
-        v => Err(cannot(format!(
+        v => Err(index_error(format!(
             "'clustering' must be true or name top-level fields, but has {}",
             show(v)
         ))),

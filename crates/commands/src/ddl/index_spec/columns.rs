@@ -2,7 +2,7 @@
 //! documents and have no entries, so they support no options about entries. Must not know:
 //! segments.
 
-use super::key::{IndexKind, cannot};
+use super::key::{IndexKind, index_error};
 use model::{Doc, Result, bail, code};
 use std::sync::Arc;
 use store::Index;
@@ -32,7 +32,7 @@ pub(super) fn check(spec: Doc<'_>, options: Doc<'_>, kind: IndexKind) -> Result<
         !v.is_missing() && v.as_bool() != Some(false)
     };
     if let Some(name) = REFUSED.iter().find(given) {
-        return Err(cannot(format!(
+        return Err(index_error(format!(
             "columnstore indexes do not support the option '{name}'"
         )));
     }
@@ -41,7 +41,7 @@ pub(super) fn check(spec: Doc<'_>, options: Doc<'_>, kind: IndexKind) -> Result<
         .as_doc()
         .is_some_and(|c| c.field("locale").as_str() != Some("simple"))
     {
-        return Err(cannot(
+        return Err(index_error(
             "columnstore indexes only support the simple collation",
         ));
     }

@@ -1,6 +1,6 @@
 //! Conflicts between index specifications.
 
-use super::key::cannot;
+use super::key::index_error;
 use crate::ddl::text_index;
 use model::{Doc, DocBuf, Result, Value, bail, code, compare};
 
@@ -65,7 +65,7 @@ pub(crate) fn conflicts(new: Doc<'_>, old: Doc<'_>) -> Result<bool> {
             Ok(true)
         }
         (false, false) if key(new).doc().contains("_fts") && key(old).doc().contains("_fts") => {
-            Err(cannot(format!(
+            Err(index_error(format!(
                 "only one text index per collection allowed, found existing text index \"{}\"",
                 name(old)
             )))

@@ -5,7 +5,7 @@ use model::{Doc, MongoError, Result, Value, bail, code};
 const FIELDS_MAX: usize = 32;
 
 /// 67 CannotCreateIndex.
-pub(super) fn cannot(why: impl Into<String>) -> MongoError {
+pub(super) fn index_error(why: impl Into<String>) -> MongoError {
     MongoError::new(code::CANNOT_CREATE_INDEX, why)
 }
 
@@ -41,7 +41,7 @@ impl std::fmt::Display for IndexKind {
 /// 67 CannotCreateIndex, 13103 too many fields, 31303 two hashed fields, 7246202.
 pub(super) fn check_key(key: Doc<'_>) -> Result<IndexKind> {
     if key.is_empty() {
-        return Err(cannot("Index keys cannot be an empty object"));
+        return Err(index_error("Index keys cannot be an empty object"));
     }
     if key.count() > FIELDS_MAX {
         bail!(
@@ -68,15 +68,17 @@ pub(super) fn check_key(key: Doc<'_>) -> Result<IndexKind> {
                 7_246_202,
                 "The key type 'wildcard' is given by a field named '$**', not by the value"
             ),
-            Value::String(other) => return Err(cannot(format!("Unknown index plugin '{other}'"))),
+            Value::String(other) => {
+                return Err(index_error(format!("Unknown index plugin '{other}'")));
+            }
             v if v.is_number() => {
                 if v.as_f64() == Some(0.0) || v.as_f64().is_some_and(f64::is_nan) {
-                    return Err(cannot("Values in the index key pattern cannot be 0"));
+                    return Err(index_error("Values in the index key pattern cannot be 0"));
                 }
                 IndexKind::None
             }
             v => {
-                return Err(cannot(format!(
+                return Err(index_error(format!(
                     "Values in v:2 index key pattern cannot be of type {}. Only numbers > 0, \
                         numbers < 0, and strings are allowed",
                     v.type_name()
@@ -108,7 +110,7 @@ pub(super) fn check_key(key: Doc<'_>) -> Result<IndexKind> {
         );
     }
     if wildcards > 0 && plugins > 0 {
-        return Err(cannot(
+        return Err(index_error(
             "a wildcard index cannot have fields of other kinds: hashed, text, 2d or 2dsphere",
         ));
     }
@@ -123,7 +125,7 @@ fn check_columns(key: Doc<'_>) -> Result<IndexKind> {
         v.as_str() == Some("columnstore") && field != "$**" && !field.ends_with(".$**")
     };
     if !is_all && !key.iter().all(is_path) {
-        return Err(cannot(format!(
+        return Err(index_error(format!(
             "a column index has the key {{'$**': 'columnstore'}}, or 'columnstore' for each of its \
                 paths, given {key}"
         )));
@@ -147,7 +149,7 @@ fn check_overlap(key: Doc<'_>) -> Result<()> {
     let others = key.iter().filter(|(f, _)| !f.ends_with(".$**"));
     for (field, _) in others {
         if within(field, path) || within(path, field) {
-            return Err(cannot(format!(
+            return Err(index_error(format!(
                 "the field '{field}' and the wildcard '{path}.$**' of one index overlap"
             )));
         }
@@ -160,7 +162,7 @@ fn combine(kind: IndexKind, found: IndexKind) -> Result<IndexKind> {
         (k, IndexKind::None) => Ok(k),
         (IndexKind::None, f) => Ok(f),
         (k, f) if k == f => Ok(k),
-        (k, f) => Err(cannot(format!(
+        (k, f) => Err(index_error(format!(
             "Can't use more than one index plugin for a single index: {k} and {f}"
         ))),
     }
@@ -168,7 +170,7 @@ fn combine(kind: IndexKind, found: IndexKind) -> Result<IndexKind> {
 
 fn check_field(field: &str) -> Result<()> {
     if field.is_empty() || field.split('.').any(str::is_empty) {
-        return Err(cannot(format!(
+        return Err(index_error(format!(
             "Index keys cannot contain an empty field, given '{field}'"
         )));
     }
@@ -177,7 +179,7 @@ fn check_field(field: &str) -> Result<()> {
         .enumerate()
         .any(|(i, p)| p.starts_with('$') && !(i > 0 && matches!(p, "$id" | "$db" | "$ref")));
     if dollar {
-        return Err(cannot(format!(
+        return Err(index_error(format!(
             "Index key contains an illegal field name: field name starts with '$': '{field}'"
         )));
     }

@@ -15,7 +15,7 @@ pub(crate) use stored::listed_spec;
 
 use super::text_index::TextIndex;
 use crate::request::args::{show, wrong_type};
-use key::{IndexKind, cannot, check_key};
+use key::{IndexKind, check_key, index_error};
 use model::{Doc, DocBuf, Result, Tag, Value, bail, code, doc};
 use operators::collation;
 use options::{flags, on_timeseries, partial, special, ttl};
@@ -81,10 +81,10 @@ fn key_and_name<'a>(spec: Doc<'a>) -> Result<(Doc<'a>, &'a str)> {
         v => return Err(wrong_type("indexes.name", &v, &[Tag::STRING])),
     };
     if name.is_empty() {
-        return Err(cannot("index name cannot be empty"));
+        return Err(index_error("index name cannot be empty"));
     }
     if name.contains('\0') {
-        return Err(cannot("index names cannot contain null bytes"));
+        return Err(index_error("index names cannot contain null bytes"));
     }
     Ok((key, name))
 }
@@ -108,7 +108,7 @@ fn version(spec: Doc<'_>) -> Result<()> {
             show(&v)
         ),
         Some(1 | 2) => Ok(()),
-        Some(n) => Err(cannot(format!(
+        Some(n) => Err(index_error(format!(
             "Invalid index specification; cannot create an index with v={n}"
         ))),
     }

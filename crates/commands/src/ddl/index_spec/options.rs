@@ -1,6 +1,6 @@
 //! Options of index specifications.
 
-use super::key::{IndexKind, cannot};
+use super::key::{IndexKind, index_error};
 use super::projection;
 use crate::ddl::timeseries::Series;
 use crate::request::args::{BOOL_LIKE, show, to_i64, wrong_type};
@@ -46,7 +46,7 @@ pub(super) fn ttl(spec: Doc<'_>, key: Doc<'_>) -> Result<()> {
     match ttl_seconds(&v) {
         Some(n) if (0..=i64::from(i32::MAX)).contains(&n) => {}
         _ => {
-            return Err(cannot(format!(
+            return Err(index_error(format!(
                 "TTL index 'expireAfterSeconds' option must be a number within 0 to {}, given {}",
                 i32::MAX,
                 show(&v)
@@ -54,7 +54,7 @@ pub(super) fn ttl(spec: Doc<'_>, key: Doc<'_>) -> Result<()> {
         }
     }
     if key.count() > 1 {
-        return Err(cannot(
+        return Err(index_error(
             "TTL indexes are single-field indexes, compound indexes do not support TTL",
         ));
     }
@@ -74,7 +74,7 @@ pub(super) fn partial(spec: Doc<'_>) -> Result<()> {
         }
     };
     if spec.field("sparse").truthy() {
-        return Err(cannot(
+        return Err(index_error(
             "cannot mix \"partialFilterExpression\" and \"sparse\" options",
         ));
     }
@@ -84,7 +84,7 @@ pub(super) fn partial(spec: Doc<'_>) -> Result<()> {
 /// Checks that a partial index uses only the supported part of the filter language.
 fn partial_filter(filter: Doc<'_>) -> Result<()> {
     let refuse = |what: &str| {
-        Err(cannot(format!(
+        Err(index_error(format!(
             "Expression not supported in partial index: {what}"
         )))
     };
@@ -158,7 +158,7 @@ pub(super) fn special(spec: Doc<'_>, kind: IndexKind, options: Doc<'_>) -> Resul
         IndexKind::Wildcard
             if on("unique") || on("sparse") || spec.contains("expireAfterSeconds") =>
         {
-            return Err(cannot(
+            return Err(index_error(
                 "wildcard indexes do not support 'unique', 'sparse' and 'expireAfterSeconds'",
             ));
         }
@@ -169,7 +169,7 @@ pub(super) fn special(spec: Doc<'_>, kind: IndexKind, options: Doc<'_>) -> Resul
                 .is_some_and(|k| k.count() > 1 && k.contains("$**"))
                 && !spec.contains("wildcardProjection") =>
         {
-            return Err(cannot(
+            return Err(index_error(
                 "a compound wildcard index on '$**' needs a 'wildcardProjection' that excludes its \
                     other fields",
             ));
@@ -177,14 +177,14 @@ pub(super) fn special(spec: Doc<'_>, kind: IndexKind, options: Doc<'_>) -> Resul
         IndexKind::Text | IndexKind::Geo2d
             if collation.is_some_and(|c| c.field("locale").as_str() != Some("simple")) =>
         {
-            return Err(cannot(
+            return Err(index_error(
                 "text and 2d indexes only support the simple collation",
             ));
         }
         _ => {}
     }
     if spec.contains("weights") && kind != IndexKind::Text {
-        return Err(cannot(
+        return Err(index_error(
             "the field 'weights' can only be specified with text indexes",
         ));
     }
@@ -208,7 +208,7 @@ fn geo(spec: Doc<'_>, kind: IndexKind) -> Result<()> {
         && !version.is_missing()
         && !matches!(version.as_i64_exact(), Some(1..=3))
     {
-        return Err(cannot(format!(
+        return Err(index_error(format!(
             "unsupported geo index version: {}",
             show(&spec.field("2dsphereIndexVersion"))
         )));
@@ -268,12 +268,12 @@ pub(super) fn on_timeseries(spec: Doc<'_>, options: Doc<'_>, kind: IndexKind) ->
     match (kind, outside) {
         (IndexKind::Text, _) => return bad("text"),
         (IndexKind::Hashed, _) => {
-            return Err(cannot(
+            return Err(index_error(
                 "hashed indexes are not supported on time-series collections",
             ));
         }
         (IndexKind::Geo2d, Some((field, _))) => {
-            return Err(cannot(format!(
+            return Err(index_error(format!(
                 "2d indexes on measurements of time-series collections are not supported, given \
                     '{field}'"
             )));

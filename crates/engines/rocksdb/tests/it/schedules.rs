@@ -129,7 +129,7 @@ fn blocking(commits: &Commits<Arc<Model>>, times: u32) {
 }
 
 /// A thread that collects replies and sleeps until an announcement, as a driver of the server does.
-fn driving(commits: &Commits<Arc<Model>>, times: u32) {
+fn run_driver(commits: &Commits<Arc<Model>>, times: u32) {
     for _ in 0..times {
         let pos = commits.log().commit();
         let mut turn = commits.offer(pos);
@@ -148,7 +148,7 @@ fn play(fails: Option<(u64, bool)>) {
     let run = Arc::clone(&commits);
     let interval = thread::spawn(move || run.run(Duration::from_secs(1)));
     type Work = fn(&Commits<Arc<Model>>, u32);
-    let works: [Work; 4] = [blocking, driving, driving, blocking];
+    let works: [Work; 4] = [blocking, run_driver, run_driver, blocking];
     let threads: Vec<_> = works
         .into_iter()
         .map(|work| {

@@ -4,7 +4,7 @@
 
 use crate::cx::VALUE_BYTES_PER_BYTE;
 use crate::expr::args::{
-    check_distinct, define_as, define_index, index_frame, int32_exact, missing,
+    check_distinct, define_as, define_index, index_frame, int32_exact, missing_error,
 };
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use crate::{Cx, Frame, VarId};
@@ -37,11 +37,13 @@ fn parse_filter(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Re
     }
     let input = d
         .get("input")
-        .ok_or_else(|| missing(28648, name, "input"))?;
-    let cond = d.get("cond").ok_or_else(|| missing(28650, name, "cond"))?;
+        .ok_or_else(|| missing_error(28648, name, "input"))?;
+    let cond = d
+        .get("cond")
+        .ok_or_else(|| missing_error(28650, name, "cond"))?;
     let input = parse(cx, input)?;
     let limit = d.get("limit").map(|v| parse(cx, v)).transpose()?;
-    cx.scoped(|cx| {
+    cx.parse_scoped(|cx| {
         let var = define_as(cx, d.field("as"))?;
         let index = define_index(cx, d.field("arrayIndexAs"))?;
         let names = [(d.field("as"), "this"), (d.field("arrayIndexAs"), "IDX")];

@@ -4,7 +4,7 @@
 //! same.
 
 use crate::cx::VALUE_BYTES_PER_BYTE;
-use crate::expr::args::{check_distinct, define_as, define_index, index_frame, missing};
+use crate::expr::args::{check_distinct, define_as, define_index, index_frame, missing_error};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use crate::{Cx, Frame, VarId};
 use model::{Result, Value, bail};
@@ -35,10 +35,12 @@ fn parse_map(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resul
     }
     let input = d
         .get("input")
-        .ok_or_else(|| missing(16880, name, "input"))?;
-    let body = d.get("in").ok_or_else(|| missing(16882, name, "in"))?;
+        .ok_or_else(|| missing_error(16880, name, "input"))?;
+    let body = d
+        .get("in")
+        .ok_or_else(|| missing_error(16882, name, "in"))?;
     let input = parse(cx, input)?;
-    cx.scoped(|cx| {
+    cx.parse_scoped(|cx| {
         let var = define_as(cx, d.field("as"))?;
         let index = define_index(cx, d.field("arrayIndexAs"))?;
         let names = [(d.field("as"), "this"), (d.field("arrayIndexAs"), "IDX")];

@@ -3,7 +3,7 @@
 //! 40078 / 40079 missing argument, 40080 input no array, 9 bad `as`, `valueAs` or `arrayIndexAs`,
 //! 9298401 two of them the same.
 
-use crate::expr::args::{check_distinct, define_as, define_index, index_frame, missing};
+use crate::expr::args::{check_distinct, define_as, define_index, index_frame, missing_error};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use crate::{Cx, Frame, VarId};
 use model::{Bump, OwnedValue, Result, Value, bail};
@@ -43,13 +43,15 @@ fn parse_reduce(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Re
     }
     let input = d
         .get("input")
-        .ok_or_else(|| missing(40077, name, "input"))?;
+        .ok_or_else(|| missing_error(40077, name, "input"))?;
     let initial = d
         .get("initialValue")
-        .ok_or_else(|| missing(40078, name, "initialValue"))?;
-    let body = d.get("in").ok_or_else(|| missing(40079, name, "in"))?;
+        .ok_or_else(|| missing_error(40078, name, "initialValue"))?;
+    let body = d
+        .get("in")
+        .ok_or_else(|| missing_error(40079, name, "in"))?;
     let (input, initial) = (parse(cx, input)?, parse(cx, initial)?);
-    cx.scoped(|cx| {
+    cx.parse_scoped(|cx| {
         let this = define_as(cx, d.field("as"))?;
         let value = match d.field("valueAs") {
             Value::Missing => cx.define("value"),

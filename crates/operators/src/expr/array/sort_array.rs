@@ -3,7 +3,7 @@
 //! missing argument, 2942504 input no array, 2942505-2942507 bad `sortBy`.
 
 use crate::Cx;
-use crate::expr::args::missing;
+use crate::expr::args::missing_error;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use model::{Array, FieldPath, Number, Result, Value, bail, compare_with};
 use std::cmp::Ordering;
@@ -36,10 +36,10 @@ fn parse_sort(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resu
     }
     let input = d
         .get("input")
-        .ok_or_else(|| missing(2942502, name, "input"))?;
+        .ok_or_else(|| missing_error(2942502, name, "input"))?;
     let by = d
         .get("sortBy")
-        .ok_or_else(|| missing(2942503, name, "sortBy"))?;
+        .ok_or_else(|| missing_error(2942503, name, "sortBy"))?;
     Ok(Box::new(SortArray {
         input: parse(cx, input)?,
         by: parse_by(by)?,
@@ -113,7 +113,7 @@ fn key<'a>(v: Value<'a>, path: &FieldPath) -> Value<'a> {
     if v.is_missing() { Value::Null } else { v }
 }
 
-fn directed(order: Ordering, descending: bool) -> Ordering {
+fn apply_direction(order: Ordering, descending: bool) -> Ordering {
     if descending { order.reverse() } else { order }
 }
 
@@ -132,14 +132,15 @@ impl Expr for SortArray {
         let mut items: Vec<Value<'a>> = array.iter().collect();
         match &self.by {
             SortKey::Value { descending } => {
-                items.sort_by(|a, b| directed(compare_with(a, b, cx.collate()), *descending));
+                items
+                    .sort_by(|a, b| apply_direction(compare_with(a, b, cx.collate()), *descending));
             }
             SortKey::Paths(paths) => items.sort_by(|a, b| {
                 paths
                     .iter()
                     .fold(Ordering::Equal, |order, (path, descending)| {
                         order.then_with(|| {
-                            directed(
+                            apply_direction(
                                 compare_with(&key(*a, path), &key(*b, path), cx.collate()),
                                 *descending,
                             )

@@ -29,7 +29,7 @@ fn parse(
         .iter()
         .any(|a| a.constant().is_some_and(|v| v.truthy() == decides));
     if settled && args.iter().all(|a| find_failure(a.as_ref()).is_none()) {
-        return Ok(Constant::boxed(Value::Bool(decides)));
+        return Ok(Constant::new_boxed(Value::Bool(decides)));
     }
     Ok(Box::new(Junction { args, decides }))
 }

@@ -9,7 +9,7 @@ use super::arguments::{Unit, ZoneArg, moment, refuse_unknown};
 use super::calendar::{DAY_MS, days_of_month_number};
 use super::zone::Zone;
 use crate::Cx;
-use crate::expr::args::missing;
+use crate::expr::args::missing_error;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use model::{MongoError, Number, Result, Value, bail};
 
@@ -49,7 +49,8 @@ fn parse_add(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resul
     let mut required = |field: &str| {
         parse(
             cx,
-            d.get(field).ok_or_else(|| missing(5166402, name, field))?,
+            d.get(field)
+                .ok_or_else(|| missing_error(5166402, name, field))?,
         )
     };
     let (start, unit, amount) = (

@@ -6,7 +6,7 @@
 use super::arguments::{Unit, ZoneArg, moment, refuse_unknown, weekday_of};
 use super::zone::Zone;
 use crate::Cx;
-use crate::expr::args::missing;
+use crate::expr::args::missing_error;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use model::{MongoError, Result, Value, bail};
 
@@ -37,8 +37,13 @@ fn parse_diff(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resu
         name,
         5166302,
     )?;
-    let mut required =
-        |field, code| parse(cx, d.get(field).ok_or_else(|| missing(code, name, field))?);
+    let mut required = |field, code| {
+        parse(
+            cx,
+            d.get(field)
+                .ok_or_else(|| missing_error(code, name, field))?,
+        )
+    };
     let (start, end, unit) = (
         required("startDate", 5166303)?,
         required("endDate", 5166304)?,

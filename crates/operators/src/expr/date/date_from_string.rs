@@ -7,7 +7,7 @@ use super::arguments::{ZoneArg, refuse_unknown};
 use super::parse_text::{free, parse_by_format};
 use super::zone::Zone;
 use crate::Cx;
-use crate::expr::args::missing;
+use crate::expr::args::missing_error;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use model::{Result, Value, bail};
 
@@ -43,7 +43,7 @@ fn parse_from_string(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) 
     )?;
     let text = d
         .get("dateString")
-        .ok_or_else(|| missing(40542, name, "dateString"))?;
+        .ok_or_else(|| missing_error(40542, name, "dateString"))?;
     let text = parse(cx, text)?;
     let mut optional = |field: &str| d.get(field).map(|v| parse(cx, v)).transpose();
     let (format, on_error, on_null) = (

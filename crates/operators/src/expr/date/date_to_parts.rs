@@ -4,7 +4,7 @@
 
 use super::arguments::{ZoneArg, refuse_unknown, to_moment};
 use crate::Cx;
-use crate::expr::args::missing;
+use crate::expr::args::missing_error;
 use crate::expr::{BoxExpr, Constant, Expr, Operator, ParseCx, parse};
 use model::{Doc, Result, Value, bail};
 
@@ -28,10 +28,14 @@ fn parse_to_parts(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> 
         );
     };
     refuse_unknown(d, &["date", "timezone", "iso8601"], name, 40520)?;
-    let date = d.get("date").ok_or_else(|| missing(40522, name, "date"))?;
+    let date = d
+        .get("date")
+        .ok_or_else(|| missing_error(40522, name, "date"))?;
     let iso = d
         .get("iso8601")
-        .map_or(Ok(Constant::boxed(Value::Bool(false))), |v| parse(cx, v))?;
+        .map_or(Ok(Constant::new_boxed(Value::Bool(false))), |v| {
+            parse(cx, v)
+        })?;
     Ok(Box::new(DateToParts {
         date: parse(cx, date)?,
         zone: ZoneArg::parse(cx, d.get("timezone"))?,

@@ -6,7 +6,7 @@
 use super::arguments::{ZoneArg, refuse_unknown, to_moment};
 use super::zone::Zone;
 use crate::Cx;
-use crate::expr::args::missing;
+use crate::expr::args::missing_error;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use model::{Result, Value, bail};
 use std::fmt::Write;
@@ -47,7 +47,9 @@ fn parse_to_string(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) ->
         );
     };
     refuse_unknown(d, &["date", "format", "timezone", "onNull"], name, 18534)?;
-    let date = d.get("date").ok_or_else(|| missing(18628, name, "date"))?;
+    let date = d
+        .get("date")
+        .ok_or_else(|| missing_error(18628, name, "date"))?;
     let mut optional = |field: &str| d.get(field).map(|v| parse(cx, v)).transpose();
     let (format, on_null) = (optional("format")?, optional("onNull")?);
     if let Some(v) = format.as_ref().and_then(|e| e.constant()) {

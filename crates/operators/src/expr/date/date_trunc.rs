@@ -9,7 +9,7 @@ use super::arguments::{Unit, ZoneArg, moment, refuse_unknown, weekday_of};
 use super::calendar::{DAY_MS, days_from_civil, days_of_month_number};
 use super::zone::Zone;
 use crate::Cx;
-use crate::expr::args::missing;
+use crate::expr::args::missing_error;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use model::{MongoError, Number, Result, Value, bail};
 
@@ -40,8 +40,13 @@ fn parse_trunc(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Res
         name,
         5439008,
     )?;
-    let mut required =
-        |field, code| parse(cx, d.get(field).ok_or_else(|| missing(code, name, field))?);
+    let mut required = |field, code| {
+        parse(
+            cx,
+            d.get(field)
+                .ok_or_else(|| missing_error(code, name, field))?,
+        )
+    };
     let (date, unit) = (required("date", 5439009)?, required("unit", 5439010)?);
     let bin = d.get("binSize").map(|v| parse(cx, v)).transpose()?;
     let week_start = d.get("startOfWeek").map(|v| parse(cx, v)).transpose()?;

@@ -7,7 +7,7 @@
 use super::arguments::{ZoneArg, refuse_unknown, to_moment};
 use super::calendar::Civil;
 use crate::Cx;
-use crate::expr::args::missing;
+use crate::expr::args::missing_error;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use model::{Result, Value, bail};
 
@@ -55,7 +55,8 @@ fn parse_part(
         Value::Document(d) if d.first().is_none_or(|(n, _)| !n.starts_with('$')) => {
             refuse_unknown(d, &["date", "timezone"], name, 40535)?;
             (
-                d.get("date").ok_or_else(|| missing(40539, name, "date"))?,
+                d.get("date")
+                    .ok_or_else(|| missing_error(40539, name, "date"))?,
                 d.get("timezone"),
             )
         }

@@ -3,7 +3,7 @@
 //! `field` / `input`, 3041704 field no string.
 
 use crate::Cx;
-use crate::expr::args::missing;
+use crate::expr::args::missing_error;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, VarPath, parse};
 use model::{Result, Value, bail};
 
@@ -36,8 +36,8 @@ fn parse_get(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resul
             _ => bail!(3041701, "{name} found an unknown argument: {argument}"),
         }
     }
-    let field = field.ok_or_else(|| missing(3041702, name, "field"))?;
-    let input = input.ok_or_else(|| missing(3041703, name, "input"))?;
+    let field = field.ok_or_else(|| missing_error(3041702, name, "field"))?;
+    let input = input.ok_or_else(|| missing_error(3041703, name, "input"))?;
     build(GetField { field, input })
 }
 

@@ -5,11 +5,11 @@ use crate::expr::{Constant, Operator};
 pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "$literal",
-        parse: |_, _, spec| Ok(Constant::boxed(spec)),
+        parse: |_, _, spec| Ok(Constant::new_boxed(spec)),
     },
     Operator {
         name: "$const",
-        parse: |_, _, spec| Ok(Constant::boxed(spec)),
+        parse: |_, _, spec| Ok(Constant::new_boxed(spec)),
     },
 ];
 

@@ -6,7 +6,7 @@
 
 use crate::Cx;
 use crate::cx::bytes_of;
-use crate::expr::args::missing;
+use crate::expr::args::missing_error;
 use crate::expr::{BoxExpr, Constant, Expr, Operator, ParseCx, parse};
 use model::{Doc, Result, Value, bail};
 
@@ -50,12 +50,12 @@ fn parse_field(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Res
             _ => bail!(4161101, "{name} found an unknown argument: {argument}"),
         }
     }
-    let field = field.ok_or_else(|| missing(4161102, name, "field"))?;
+    let field = field.ok_or_else(|| missing_error(4161102, name, "field"))?;
     if !sets {
-        value = Some(Constant::boxed(Value::Missing));
+        value = Some(Constant::new_boxed(Value::Missing));
     }
-    let value = value.ok_or_else(|| missing(4161103, name, "value"))?;
-    let input = input.ok_or_else(|| missing(4161109, name, "input"))?;
+    let value = value.ok_or_else(|| missing_error(4161103, name, "value"))?;
+    let input = input.ok_or_else(|| missing_error(4161109, name, "input"))?;
     Ok(Box::new(SetField {
         name,
         field: constant_name(name, field)?,

@@ -70,7 +70,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn unexpected(&self) -> String {
+    fn unexpected_message(&self) -> String {
         match self
             .text
             .get(self.at..)
@@ -84,7 +84,7 @@ impl<'t> Parser<'t> {
     /// Consumes `wanted` and the white space after it.
     fn take(&mut self, wanted: u8) -> Result<(), String> {
         if self.peek() != Some(wanted) {
-            return Err(self.unexpected());
+            return Err(self.unexpected_message());
         }
         self.at += 1;
         self.skip_space();
@@ -112,7 +112,7 @@ impl<'t> Parser<'t> {
             Some(b'[') => Token::Array,
             Some(b'"') => Token::String(self.string()?),
             Some(b'-' | b'0'..=b'9') => Token::Value(self.number()?),
-            _ => return Err(self.unexpected()),
+            _ => return Err(self.unexpected_message()),
         })
     }
 
@@ -152,7 +152,7 @@ impl<'t> Parser<'t> {
         if self.peek() != Some(b'}') {
             loop {
                 if self.peek() != Some(b'"') {
-                    return Err(self.unexpected());
+                    return Err(self.unexpected_message());
                 }
                 let name = self.string()?;
                 if name.contains('\0') {
@@ -204,14 +204,14 @@ impl<'t> Parser<'t> {
         let leading_zero = self.peek() == Some(b'0');
         let digits = self.digits();
         if digits == 0 || leading_zero && digits > 1 {
-            return Err(self.unexpected());
+            return Err(self.unexpected_message());
         }
         let mut is_whole = true;
         if self.peek() == Some(b'.') {
             self.at += 1;
             is_whole = false;
             if self.digits() == 0 {
-                return Err(self.unexpected());
+                return Err(self.unexpected_message());
             }
         }
         if let Some(b'e' | b'E') = self.peek() {
@@ -221,7 +221,7 @@ impl<'t> Parser<'t> {
                 self.at += 1;
             }
             if self.digits() == 0 {
-                return Err(self.unexpected());
+                return Err(self.unexpected_message());
             }
         }
         let text = self.text.get(from..self.at).unwrap_or("");
@@ -251,7 +251,7 @@ impl<'t> Parser<'t> {
                     out.push(c);
                     plain_from = self.at;
                 }
-                Some(0..0x20) | None => return Err(self.unexpected()),
+                Some(0..0x20) | None => return Err(self.unexpected_message()),
                 Some(_) => self.at += 1,
             }
         }
@@ -279,7 +279,7 @@ impl<'t> Parser<'t> {
                 self.at += 1;
                 return self.unicode();
             }
-            _ => return Err(self.unexpected()),
+            _ => return Err(self.unexpected_message()),
         };
         self.at += 1;
         Ok(c)
@@ -289,7 +289,7 @@ impl<'t> Parser<'t> {
     fn unit(&mut self) -> Result<u32, String> {
         let digits = self.text.get(self.at..self.at + 4).unwrap_or("");
         if digits.len() != 4 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(self.unexpected());
+            return Err(self.unexpected_message());
         }
         self.at += 4;
         u32::from_str_radix(digits, 16).map_err(|e| e.to_string())

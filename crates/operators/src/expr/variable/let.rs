@@ -2,7 +2,7 @@
 //! Errors: 16874 no document, 16875 unknown argument, 16876 / 16877 no `vars` / `in`, 10065 vars no
 //! document, 9 bad name.
 
-use crate::expr::args::missing;
+use crate::expr::args::missing_error;
 use crate::expr::check_user_variable;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use crate::{Cx, Frame, VarId};
@@ -29,8 +29,12 @@ fn parse_let(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resul
     if let Some((unknown, _)) = d.iter().find(|(n, _)| !["vars", "in"].contains(n)) {
         bail!(16875, "Unrecognized parameter to {name}: {unknown}");
     }
-    let vars = d.get("vars").ok_or_else(|| missing(16876, name, "vars"))?;
-    let body = d.get("in").ok_or_else(|| missing(16877, name, "in"))?;
+    let vars = d
+        .get("vars")
+        .ok_or_else(|| missing_error(16876, name, "vars"))?;
+    let body = d
+        .get("in")
+        .ok_or_else(|| missing_error(16877, name, "in"))?;
     // An array is read as a document; its names are not allowed for variables.
     let vars = match vars {
         Value::Document(d) => d,
@@ -46,7 +50,7 @@ fn parse_let(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resul
         check_user_variable(var)?;
         values.push((var, parse(cx, v)?));
     }
-    cx.scoped(|cx| {
+    cx.parse_scoped(|cx| {
         let vars = values
             .into_iter()
             .map(|(var, e)| (cx.define(var), e))

@@ -288,7 +288,7 @@ fn object(schema: Doc<'_>, d: Doc<'_>, out: &mut Vec<DocBuf>) {
     properties(schema, d, out);
     pattern_properties(schema, d, out);
     additional_properties(schema, d, out);
-    let missing = missing(schema.field("required"), d);
+    let missing = missing_names(schema.field("required"), d);
     if !missing.is_empty() {
         out.push(DocBuf::build(|w| {
             w.put("operatorName", "required")
@@ -317,7 +317,7 @@ fn put_names(w: &mut DocWriter<'_>, name: &str, names: &[&str]) {
 }
 
 /// Names of the list the document lacks, sorted.
-fn missing<'s>(list: Value<'s>, d: Doc<'_>) -> Vec<&'s str> {
+fn missing_names<'s>(list: Value<'s>, d: Doc<'_>) -> Vec<&'s str> {
     let names = list.as_array().unwrap_or(Array::EMPTY);
     let mut lacking: Vec<&str> = names
         .iter()
@@ -446,7 +446,7 @@ fn dependencies(schema: Doc<'_>, d: Doc<'_>, out: &mut Vec<DocBuf>) {
                 }));
             }
             Value::Array(_) => {
-                let lacking = missing(demand, d);
+                let lacking = missing_names(demand, d);
                 if !lacking.is_empty() {
                     broken.push(DocBuf::build(|w| {
                         w.put("conditionalProperty", name);

@@ -204,7 +204,7 @@ impl Near {
 
 fn of_shape(shape: &Shape) -> Option<Covering> {
     let near = ShapeCover::new(shape);
-    bounded(FACES, &|c| near.touches(c))
+    cover_faces(FACES, &|c| near.touches(c))
 }
 
 fn of_box(corners: &[flat::Point], bounds: Square) -> Option<Covering> {
@@ -217,7 +217,7 @@ fn of_box(corners: &[flat::Point], bounds: Square) -> Option<Covering> {
         fold(f64::max, f64::NEG_INFINITY),
     );
     let slack = slack_on_plane(bounds);
-    bounded(1, &|c| {
+    cover_faces(1, &|c| {
         let (a, b) = c.rectangle(bounds);
         let apart = |low: f64, high: f64, a: f64, b: f64| a > high + slack || b < low - slack;
         !apart(low.x, high.x, a.x, b.x) && !apart(low.y, high.y, a.y, b.y)
@@ -233,7 +233,7 @@ fn ring(center: &Center, from: f64, to: f64, on: Surface) -> Option<Covering> {
     match (center, on) {
         (Center::Sphere(p, unit), Surface::Sphere) => {
             let (from, to) = (from / unit, to / unit);
-            bounded(FACES, &|c| {
+            cover_faces(FACES, &|c| {
                 let (center, radius) = c.cap();
                 let angle = center.angle(*p);
                 angle <= to + radius + SLACK && angle + radius >= from - SLACK
@@ -246,7 +246,7 @@ fn ring(center: &Center, from: f64, to: f64, on: Surface) -> Option<Covering> {
         (Center::Flat(p), Surface::Plane(min, max)) => {
             let square = Square { min, max };
             let slack = slack_on_plane(square);
-            bounded(1, &|c| {
+            cover_faces(1, &|c| {
                 let (a, b) = c.rectangle(square);
                 let beside = |n: f64, low: f64, high: f64| (low - n).max(n - high).max(0.0);
                 let beyond = |n: f64, low: f64, high: f64| (n - low).abs().max((n - high).abs());
@@ -281,7 +281,7 @@ fn corners_around(p: sphere::Point, radius: f64) -> [flat::Point; 2] {
     [at(west, low), at(east, high)]
 }
 
-fn bounded(faces: u64, touches: &dyn Fn(Cell) -> bool) -> Option<Covering> {
+fn cover_faces(faces: u64, touches: &dyn Fn(Cell) -> bool) -> Option<Covering> {
     let cells = cover(faces, TEST_CELLS, LEVEL_MAX, touches);
     let share = |c: &Cell| 0.25f64.powi(c.level() as i32);
     let everything = cells.iter().map(share).sum::<f64>() >= faces as f64;

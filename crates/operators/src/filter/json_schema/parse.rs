@@ -91,7 +91,7 @@ fn simple(s: &mut Schema, d: Doc<'_>, k: &str, v: Value<'_>) -> Result<bool> {
             s.pattern = Some(Pattern::new(p, "")?);
         }
         "required" => s.required = strings(k, v)?,
-        "enum" => s.allowed = Some(allowed(k, v)?),
+        "enum" => s.allowed = Some(parse_enum(k, v)?),
         "title" | "description" => {
             if !matches!(v, Value::String(_)) {
                 return Err(wrong(k, "a string", v));
@@ -255,7 +255,7 @@ fn strings(k: &str, v: Value<'_>) -> Result<Vec<String>> {
     Ok(out)
 }
 
-fn allowed(k: &str, v: Value<'_>) -> Result<Vec<OwnedValue>> {
+fn parse_enum(k: &str, v: Value<'_>) -> Result<Vec<OwnedValue>> {
     let Value::Array(a) = v else {
         return Err(wrong(k, "an array", v));
     };

@@ -335,7 +335,7 @@ impl Images<'_> {
         found: Option<Doc<'d>>,
     ) -> Result<Option<Doc<'d>>> {
         if found.is_none() && mode == Image::Required {
-            return Err(missing("pre", event));
+            return Err(missing_image_error("pre", event));
         }
         Ok(found)
     }
@@ -346,7 +346,7 @@ impl Images<'_> {
         made: Option<DocBuf>,
     ) -> Result<Option<DocBuf>> {
         if made.is_none() && self.spec.after == Image::Required {
-            return Err(missing("post", event));
+            return Err(missing_image_error("post", event));
         }
         Ok(made)
     }
@@ -374,7 +374,7 @@ fn apply_update(old: Doc<'_>, event: &Event<'_>) -> Option<DocBuf> {
     store::apply_diff(old, o.field("diff").as_doc()?)
 }
 
-fn missing(which: &str, event: &Event<'_>) -> MongoError {
+fn missing_image_error(which: &str, event: &Event<'_>) -> MongoError {
     let message = format!(
         "Change stream was configured to require a {which}-image for all update, delete and \
             replace events, but the {which}-image was not found for event: {{ _data: {} }}",

@@ -145,7 +145,7 @@ fn case(dice: &mut Rng) -> Case {
 
 fn collection(case: &Case) -> (Arc<Collection>, Vec<usize>) {
     let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(Language)).unwrap();
-    let operation = Operation::detached(Arc::new(SystemClock::default()));
+    let operation = Operation::new_detached(Arc::new(SystemClock::default()));
     let c = store
         .writer(&operation)
         .create_collection(&Namespace::new("db", "c").unwrap(), DocBuf::new(), [0; 16])

@@ -19,7 +19,7 @@ pub(super) static OPERATORS: &[Operator] = &[
         parse: |cx, name, spec| {
             let [input, relaxed, on_error] =
                 parse_arguments(cx, name, spec, ["input", "relaxed", "onError"])?;
-            let input = input.ok_or_else(|| expr::args::missing(9, name, "input"))?;
+            let input = input.ok_or_else(|| expr::args::missing_error(9, name, "input"))?;
             Ok(Box::new(Serialize {
                 input,
                 relaxed,
@@ -31,7 +31,7 @@ pub(super) static OPERATORS: &[Operator] = &[
         name: "$deserializeEJSON",
         parse: |cx, name, spec| {
             let [input, on_error] = parse_arguments(cx, name, spec, ["input", "onError"])?;
-            let input = input.ok_or_else(|| expr::args::missing(9, name, "input"))?;
+            let input = input.ok_or_else(|| expr::args::missing_error(9, name, "input"))?;
             Ok(Box::new(Deserialize { input, on_error }))
         },
     },

@@ -79,7 +79,7 @@ struct WrapperFields<'d> {
 }
 
 impl<'d> WrapperFields<'d> {
-    fn malformed(&self) -> model::MongoError {
+    fn malformed_error(&self) -> model::MongoError {
         failure(format!(
             "{} of extended JSON is malformed: {}",
             self.name, self.inner
@@ -87,22 +87,22 @@ impl<'d> WrapperFields<'d> {
     }
 
     fn text(&self) -> Result<&'d str> {
-        self.inner.as_str().ok_or_else(|| self.malformed())
+        self.inner.as_str().ok_or_else(|| self.malformed_error())
     }
 
     /// The value of the text.
     fn parse_text<T>(&self, parse: impl FnOnce(&'d str) -> Option<T>) -> Result<T> {
-        parse(self.text()?).ok_or_else(|| self.malformed())
+        parse(self.text()?).ok_or_else(|| self.malformed_error())
     }
 
     /// The fields of these names, and no others.
     fn fields<const N: usize>(&self, names: [&str; N]) -> Result<[Value<'d>; N]> {
         let Some(d) = self.inner.as_doc().filter(|d| d.count() == N) else {
-            return Err(self.malformed());
+            return Err(self.malformed_error());
         };
         let found = names.map(|name| d.field(name));
         if found.iter().any(Value::is_missing) {
-            return Err(self.malformed());
+            return Err(self.malformed_error());
         }
         Ok(found)
     }
@@ -134,7 +134,7 @@ fn wrapper(to: &mut impl Sink, d: Doc<'_>) -> Result<bool> {
         "$undefined" if parts.inner.as_bool() == Some(true) => to.value(Value::Undefined),
         "$minKey" if is_one(&parts.inner) => to.value(Value::MinKey),
         "$maxKey" if is_one(&parts.inner) => to.value(Value::MaxKey),
-        "$undefined" | "$minKey" | "$maxKey" => return Err(parts.malformed()),
+        "$undefined" | "$minKey" | "$maxKey" => return Err(parts.malformed_error()),
         _ => return composite(to, &parts),
     }
     Ok(true)
@@ -172,12 +172,14 @@ fn code_with_scope(to: &mut impl Sink, d: Doc<'_>) -> Result<bool> {
 
 fn moment(parts: &WrapperFields<'_>) -> Result<i64> {
     match parts.inner {
-        Value::String(s) => date::moment_of_text(s).map_err(|_| parts.malformed()),
+        Value::String(s) => date::moment_of_text(s).map_err(|_| parts.malformed_error()),
         Value::Int32(ms) => Ok(ms.into()),
         Value::Int64(ms) => Ok(ms),
         _ => {
             let [ms] = parts.fields(["$numberLong"])?;
-            ms.as_str().and_then(whole).ok_or_else(|| parts.malformed())
+            ms.as_str()
+                .and_then(whole)
+                .ok_or_else(|| parts.malformed_error())
         }
     }
 }
@@ -198,10 +200,10 @@ fn composite(to: &mut impl Sink, parts: &WrapperFields<'_>) -> Result<bool> {
             let subtype = subtype.as_str().filter(|s| (1..=2).contains(&s.len()));
             let subtype = subtype.and_then(|s| u8::from_str_radix(s, 16).ok());
             let (Some(mut bytes), Some(subtype)) = (bytes, subtype) else {
-                return Err(parts.malformed());
+                return Err(parts.malformed_error());
             };
             if subtype == OLD_BINARY {
-                let length = u32::try_from(bytes.len()).map_err(|_| parts.malformed())?;
+                let length = u32::try_from(bytes.len()).map_err(|_| parts.malformed_error())?;
                 bytes.splice(0..0, length.to_le_bytes());
             }
             to.value(Value::Binary(Binary {
@@ -212,14 +214,14 @@ fn composite(to: &mut impl Sink, parts: &WrapperFields<'_>) -> Result<bool> {
         "$timestamp" => {
             let whole = |v| u32::try_from(Number::of(&v)?.to_i64_exact()?).ok();
             let [Some(time), Some(increment)] = parts.fields(["t", "i"])?.map(whole) else {
-                return Err(parts.malformed());
+                return Err(parts.malformed_error());
             };
             to.value(Value::Timestamp(Timestamp { time, increment }));
         }
         "$regularExpression" => {
             let texts = parts.fields(["pattern", "options"])?.map(|v| v.as_str());
             let [Some(pattern), Some(options)] = texts else {
-                return Err(parts.malformed());
+                return Err(parts.malformed_error());
             };
             to.value(Value::Regex(Regex { pattern, options }));
         }
@@ -227,7 +229,7 @@ fn composite(to: &mut impl Sink, parts: &WrapperFields<'_>) -> Result<bool> {
             let [ns, id] = parts.fields(["$ref", "$id"])?;
             let id = id.as_doc().and_then(|d| d.field("$oid").as_str());
             let (Some(ns), Some(id)) = (ns.as_str(), id.and_then(ObjectId::parse)) else {
-                return Err(parts.malformed());
+                return Err(parts.malformed_error());
             };
             to.value(Value::DbPointer(ns, id));
         }
