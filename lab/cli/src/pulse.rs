@@ -34,7 +34,7 @@ impl Pulse {
         }
     }
 
-    fn beat(&mut self, now: Instant) {
+    fn record_beat(&mut self, now: Instant) {
         if now.saturating_duration_since(self.last) >= STANDSTILL_MIN
             && self.stretches.len() < KEPT_MAX
         {
@@ -69,7 +69,7 @@ pub(crate) fn start() {
                     std::thread::sleep(BEAT);
                     if let Some(pulse) = PULSE.get() {
                         let mut pulse = pulse.lock().unwrap_or_else(PoisonError::into_inner);
-                        pulse.beat(Instant::now());
+                        pulse.record_beat(Instant::now());
                     }
                 }
             });
@@ -106,7 +106,7 @@ mod tests {
         let at = |ms: u64| begun + Duration::from_millis(ms);
         let mut pulse = Pulse::new(begun);
         for ms in [20, 40, 150, 170] {
-            pulse.beat(at(ms));
+            pulse.record_beat(at(ms));
         }
         assert!(
             pulse.pauses_between(at(0), at(180)).is_empty(),
@@ -115,8 +115,8 @@ mod tests {
         // The process was stopped from 170 to 2,170.
         let found = pulse.pauses_between(at(100), at(2_170));
         assert_eq!(found, [(at(170), at(2_170))], "not noticed yet");
-        pulse.beat(at(2_175));
-        pulse.beat(at(2_195));
+        pulse.record_beat(at(2_175));
+        pulse.record_beat(at(2_195));
         assert_eq!(
             pulse.pauses_between(at(0), at(2_200)),
             [(at(170), at(2_175))]

@@ -210,13 +210,13 @@ pub struct Series {
 
 impl Default for Series {
     fn default() -> Self {
-        Self::bounded(POINTS_MAX)
+        Self::with_limit(POINTS_MAX)
     }
 }
 
 impl Series {
     /// A series of at most `points_max` points, but at least two.
-    pub fn bounded(points_max: usize) -> Self {
+    pub fn with_limit(points_max: usize) -> Self {
         Self {
             points: Vec::new(),
             points_max: points_max.max(2),
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_long_run_keeps_every_operation_in_few_points() {
-        let mut series = Series::bounded(16);
+        let mut series = Series::with_limit(16);
         for number in 0..1_000 {
             series.push(&second(number));
         }
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_short_run_keeps_each_second() {
-        let mut series = Series::bounded(16);
+        let mut series = Series::with_limit(16);
         (0..16).for_each(|number| series.push(&second(number)));
         assert_eq!(series.into_points().len(), 16);
     }

@@ -61,7 +61,7 @@ fn values(equals: Equals<'_>) -> Vec<Value> {
 }
 
 impl SqlSession {
-    fn affected(&mut self, statement: String, values: Vec<Value>) -> Outcome<u64> {
+    fn execute_change(&mut self, statement: String, values: Vec<Value>) -> Outcome<u64> {
         let done = self.conn.exec_drop(statement, params(values));
         done.map_err(classify_error)?;
         Ok(self.conn.affected_rows())
@@ -121,7 +121,7 @@ impl Records for SqlSession {
             let Some(first) = chunk.first() else { break };
             let statement = statements::insert_records(table.name, first, chunk.len());
             let all = chunk.iter().flat_map(|record| values(&record.0));
-            self.affected(statement, all.collect())?;
+            self.execute_change(statement, all.collect())?;
         }
         Ok(())
     }
@@ -140,7 +140,7 @@ impl Records for SqlSession {
             })
             .collect();
         all.extend(values(key));
-        self.affected(statements::update_records(table.name, key, changes), all)
+        self.execute_change(statements::update_records(table.name, key, changes), all)
     }
 
     async fn delete(&mut self, table: &'static RecordTable, key: Equals<'_>) -> Outcome<u64> {
@@ -149,7 +149,7 @@ impl Records for SqlSession {
             table.name,
             statements::write_condition(key, None)
         );
-        self.affected(statement, values(key))
+        self.execute_change(statement, values(key))
     }
 
     async fn count_and_sum(

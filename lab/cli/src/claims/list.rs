@@ -3,7 +3,7 @@
 use lab_kit::claims::{self, Claim, ClaimVerdict, Judgement};
 
 use super::arguments::ClaimsArguments;
-use super::plan::{missing, run_in_words};
+use super::plan::{missing_reason, run_in_words};
 
 pub(super) fn list(arguments: &ClaimsArguments, claims: &[Claim], cpus: usize) {
     let has_targets = !arguments.target.is_empty() || arguments.own.is_some();
@@ -31,7 +31,7 @@ pub(super) fn list(arguments: &ClaimsArguments, claims: &[Claim], cpus: usize) {
                 difference.about
             );
         }
-        if has_targets && let Some(missing) = missing(arguments, claim) {
+        if has_targets && let Some(missing) = missing_reason(arguments, claim) {
             print_line!("    missing: {missing}");
         }
     }

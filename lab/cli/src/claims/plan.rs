@@ -154,7 +154,7 @@ impl ClaimsPlan {
     ) -> Result<Self, LabError> {
         let mut wanted = BTreeSet::new();
         for claim in claims.iter().filter(|claim| claim.is_runnable()) {
-            if let Some(missing) = missing(arguments, claim) {
+            if let Some(missing) = missing_reason(arguments, claim) {
                 note_line!("{}: left out, {missing}", claim.id);
                 continue;
             }
@@ -273,7 +273,7 @@ fn specs(arguments: &ClaimsArguments, needed: &RequiredRun) -> Vec<RunSpec> {
 }
 
 /// Why these targets cannot answer a claim, if they cannot.
-pub(super) fn missing(arguments: &ClaimsArguments, claim: &Claim) -> Option<String> {
+pub(super) fn missing_reason(arguments: &ClaimsArguments, claim: &Claim) -> Option<String> {
     if let Some(differ) = &claim.differ {
         let is_pair = arguments.differ.as_ref() == Some(differ);
         let is_own = arguments

@@ -145,7 +145,7 @@ impl MongoSession {
         }
     }
 
-    async fn aggregated(
+    async fn run_aggregate(
         &mut self,
         table: &'static RecordTable,
         stages: Vec<Document>,
@@ -344,7 +344,7 @@ impl Records for MongoSession {
             doc! { "$group": group },
         ];
         let found = self
-            .aggregated(table, stages)
+            .run_aggregate(table, stages)
             .await
             .map_err(classify_error)?;
         let number = |name: &str| match found.as_ref().and_then(|found| found.get(name)) {

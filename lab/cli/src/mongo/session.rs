@@ -161,7 +161,7 @@ impl MongoSession {
         options.sort = Some(order);
         options.projection = Some(fields);
         options.hint = Some(Hint::Name(index.name.clone()));
-        limited(&mut options, limit);
+        set_limit(&mut options, limit);
         let expected = ExpectedReply::Entries {
             keys: index.keys.clone(),
             last: from.to_vec(),
@@ -320,7 +320,7 @@ async fn find_and_replace(
     Ok(CallOutcome::success(1, reply.matched_count))
 }
 
-fn limited(options: &mut FindOptions, limit: u32) {
+fn set_limit(options: &mut FindOptions, limit: u32) {
     options.limit = Some(i64::from(limit));
     // One reply must hold all results, because the driver and not the workload would cause a second
     // round trip.
@@ -353,7 +353,7 @@ impl Session for MongoSession {
                 let mut options = FindOptions::default();
                 let (operator, direction) = if reverse { ("$lte", -1) } else { ("$gte", 1) };
                 options.sort = Some(doc! { "_id": direction });
-                limited(&mut options, limit);
+                set_limit(&mut options, limit);
                 let filter = doc! { "_id": { operator: id_bson(&from) } };
                 let expected = ExpectedReply::InOrder(OrderChecker::from(from, reverse));
                 MongoCall::Find(table, filter, Box::new(options), expected)

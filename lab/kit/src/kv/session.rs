@@ -210,7 +210,7 @@ impl KvSession {
     }
 
     /// Whether the rows of the next read are checked.
-    fn looks(&mut self) -> bool {
+    fn is_check_due(&mut self) -> bool {
         self.reads = self.reads.wrapping_add(1);
         self.reads.is_multiple_of(LOOK_EVERY)
     }
@@ -222,7 +222,7 @@ impl KvSession {
         allowed: &[(&'static str, Vec<u64>)],
     ) -> Result<CallOutcome, EngineError> {
         let mut found = 0;
-        let looks = self.looks() || !allowed.is_empty();
+        let looks = self.is_check_due() || !allowed.is_empty();
         for key in keys {
             if self.engine.get(key, &mut self.buffer)? {
                 found += 1;
@@ -342,7 +342,7 @@ impl KvSession {
                 limit,
                 reverse,
             } => {
-                let table = table.filter(|_| self.looks());
+                let table = table.filter(|_| self.is_check_due());
                 let mut read = ScanCheck::new(&self.shared, table, reverse);
                 self.engine.scan(&from, &end, reverse, &mut |key, value| {
                     read.take(key, value) && read.rows() < u64::from(limit)

@@ -19,7 +19,7 @@ pub(super) fn write(out: &mut String, result: &RunResult) {
         Some(figures)
     };
     write_table(out, "Neighbours found", result, recall);
-    let agreed = |step: &StepResult| agreed(&step.more.agreed);
+    let agreed = |step: &StepResult| agreement_figures(&step.more.agreed);
     write_table(out, "What had to agree after the work", result, agreed);
     let program = |step: &StepResult| step.more.program.as_ref().map(program);
     write_table(out, "The user's program beside the work", result, program);
@@ -41,7 +41,7 @@ fn recall(found: &Recall) -> Figures {
 }
 
 /// The workload chooses the names of its questions: they share one column.
-fn agreed(found: &[AgreementResult]) -> Option<Figures> {
+fn agreement_figures(found: &[AgreementResult]) -> Option<Figures> {
     let line = |one: &AgreementResult| {
         let after = one.after_s.map(format::seconds);
         let after = after.map_or_else(|| "never".to_owned(), |after| format!("after {after}"));
@@ -173,7 +173,7 @@ pub fn watch_lines(step: &StepResult) -> Vec<String> {
         words.collect::<Vec<_>>().join("; ")
     };
     let recall = step.more.recall.as_ref().map(recall);
-    let agreed = agreed(&step.more.agreed);
+    let agreed = agreement_figures(&step.more.agreed);
     let program = step.more.program.as_ref().map(program);
     let all = [readers, expired, recall, agreed, program];
     all.into_iter().flatten().map(line).collect()
