@@ -120,7 +120,7 @@ impl Count {
         filter: Option<Arc<MatchFilter>>,
     ) -> Count {
         let read = CollectionRead::new(coll, plan, filter, None);
-        Count::over(Source::Entries(Box::new(read)), 0, None)
+        Count::with_source(Source::Entries(Box::new(read)), 0, None)
     }
 
     /// Prepares for a run that explain will not show: the bounds are dropped.

@@ -130,7 +130,7 @@ pub fn open_read(
         count.begin(env);
         return Ok(OpenRead {
             folded: true,
-            ..matching(Box::new(CountAll::new(count, stage.clone())))
+            ..filtered_read(Box::new(CountAll::new(count, stage.clone())))
         });
     }
     if let (Some(series), Some(fields), false) = (&mut plan.series, read.fields, read.row_metadata)
