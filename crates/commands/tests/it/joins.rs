@@ -115,7 +115,7 @@ fn a_foreign_side_of_a_thousand_documents_is_read_once() {
     let index = json!({ "key": { "g": 1 }, "name": "g" });
     server.send(&json!({ "createIndexes": "foreign", "indexes": [index] }));
     server.send(&json!({ "profile": 2 }));
-    let found = server.joined("foreign");
+    let found = server.run_join("foreign");
     let found = found.as_array().expect("docs");
     assert_eq!(found.len(), 20_000);
     for one in found {
