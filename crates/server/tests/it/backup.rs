@@ -357,8 +357,8 @@ fn journal_bytes(data: &Path) -> f64 {
 fn the_second_backup_moves_what_has_changed() {
     let place = TestFolder::new();
     let mut server = TestServer::start(&place.at("data"), &[]);
-    // More than 8 MiB are in memtables now, and the first backup makes tables of them. Less would be
-    // copied as journal, and as tables by the second.
+    // More than 8 MiB are in memtables now, and the first backup makes tables of them. Less would
+    // be copied as journal, and as tables by the second.
     server.insert("c", 0, 50_000);
     let repository = place.at("repository");
     let make = |server: &TestServer| {
