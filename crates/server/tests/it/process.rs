@@ -9,7 +9,10 @@ pub(crate) fn start_listening(command: &mut Command) -> (Child, String) {
     let mut line = String::new();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     out.read_line(&mut line).unwrap();
-    let address = address(&line).unwrap_or_else(|| panic!("{line}"));
+    let Some(address) = address(&line) else {
+        let errors = child.stderr.take().map(std::io::read_to_string);
+        panic!("{line}{}", errors.map_or(String::new(), |text| text.unwrap()));
+    };
     // Keeps the pipe open to the end.
     child.stdout = Some(out.into_inner());
     (child, address)
