@@ -11,7 +11,10 @@ pub(crate) fn start_listening(command: &mut Command) -> (Child, String) {
     out.read_line(&mut line).unwrap();
     let Some(address) = address(&line) else {
         let errors = child.stderr.take().map(std::io::read_to_string);
-        panic!("{line}{}", errors.map_or(String::new(), |text| text.unwrap()));
+        panic!(
+            "{line}{}",
+            errors.map_or(String::new(), |text| text.unwrap())
+        );
     };
     // Keeps the pipe open to the end.
     child.stdout = Some(out.into_inner());
