@@ -67,7 +67,9 @@ fn a_short_scan_reads_its_rows_at_once() {
     }
     engine.apply(&batch, Durability::Buffered).unwrap();
     engine.flush().unwrap();
-    engine.compact(Table::Doc, KeyRange::ALL, &|| false).unwrap();
+    engine
+        .compact(Table::Doc, KeyRange::ALL, &|| false)
+        .unwrap();
     // The blocks of the index come into the cache.
     calls_per_scan(&engine, 0);
     let (without, with) = (
