@@ -1,7 +1,7 @@
 //! Validation of untrusted bytes: one pass proves that they are a well-formed BSON document, after
 //! which every reader may trust lengths, terminators, types, UTF-8 and depth.
 
-use crate::bson::{Doc, Elements, Tag, payload_len};
+use crate::bson::{Doc, Elements, Tag, Value, payload_len};
 use crate::{MongoError, Result, code};
 
 /// Deepest nesting the parser accepts; the outermost document is level 1 (MongoDB counts it as
@@ -23,6 +23,31 @@ pub fn validate(bytes: &[u8]) -> Result<Doc<'_>> {
 pub fn validate_with_limit(bytes: &[u8], depth: usize) -> Result<Doc<'_>> {
     check_doc(bytes, depth.min(MAX_DEPTH))?;
     Doc::new(bytes).ok_or_else(|| report_invalid("document length does not match its bytes"))
+}
+
+/// Whether a well-formed document is nested in more levels than these. The outermost document is
+/// level 1; the scope of code is a level as in [`validate`].
+///
+/// # Cost
+/// Looks only into elements that are large enough: a level has at least 8 bytes.
+pub fn is_deeper_than(d: Doc<'_>, levels: usize) -> bool {
+    let Some(left) = levels.checked_sub(1) else {
+        return true;
+    };
+    if d.len_bytes() < levels * 8 {
+        return false;
+    }
+    d.elements().any(|e| {
+        let inner = match e.tag {
+            Tag::DOCUMENT | Tag::ARRAY => Doc::new(e.payload),
+            Tag::CODE_WITH_SCOPE => match e.value() {
+                Value::CodeWithScope(_, scope) => Doc::new(scope),
+                _ => None,
+            },
+            _ => None,
+        };
+        inner.is_some_and(|d| is_deeper_than(d, left))
+    })
 }
 
 fn report_invalid(what: &str) -> MongoError {
@@ -119,6 +144,24 @@ mod tests {
         assert!(validate(d.as_bytes()).is_ok());
         for cut in 0..d.as_bytes().len() {
             assert!(validate(&d.as_bytes()[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn the_scope_of_code_counts_as_a_level() {
+        let mut d = crate::DocBuf::new();
+        d.put("x", 1i32);
+        for level in 1..100 {
+            assert!(!is_deeper_than(d.doc(), level), "{level}");
+            assert!(is_deeper_than(d.doc(), level - 1), "{level}");
+            assert!(validate_with_limit(d.as_bytes(), level).is_ok());
+            assert!(validate_with_limit(d.as_bytes(), level - 1).is_err());
+            let inner = d;
+            d = crate::DocBuf::new();
+            match level % 2 {
+                0 => d.put("a", &inner),
+                _ => d.put("c", Value::CodeWithScope("f", inner.as_bytes())),
+            };
         }
     }
 

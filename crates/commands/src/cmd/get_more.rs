@@ -56,15 +56,7 @@ const RESUMABLE: &[i32] = &[
 
 fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let id = cx.value().as_i64_exact().unwrap_or(0);
-    let coll = cx.args.str("collection").unwrap_or("");
-    if coll.is_empty() {
-        bail!(
-            code::INVALID_NAMESPACE,
-            "Invalid namespace specified '{}.'",
-            cx.db
-        );
-    }
-    let ns = format!("{}.{coll}", cx.db);
+    let ns = namespace(cx)?;
     let mut used = begin(cx, id, &ns)?;
     cx.reported.durable_reads(used.info.durable_reads);
     used.info
@@ -136,6 +128,19 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     } else {
         Outcome::Reply
     })
+}
+
+/// The namespace that the client gives with the cursor.
+fn namespace(cx: &Ctx<'_, '_>) -> Result<String> {
+    let coll = cx.args.str("collection").unwrap_or("");
+    if coll.is_empty() {
+        bail!(
+            code::INVALID_NAMESPACE,
+            "Invalid namespace specified '{}.'",
+            cx.db
+        );
+    }
+    Ok(format!("{}.{coll}", cx.db))
 }
 
 /// Labels the error of a change stream if the client may resume the stream.

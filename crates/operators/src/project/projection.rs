@@ -3,7 +3,7 @@
 use super::tree::Tree;
 use super::{apply, find};
 use crate::{Cx, RequiredFields};
-use model::{Doc, Result, Value};
+use model::{Doc, Result, Value, bail, code};
 
 /// A parsed projection.
 pub struct Projection {
@@ -28,7 +28,7 @@ impl Projection {
     /// Projects a document.
     ///
     /// # Errors
-    /// The errors of computed fields.
+    /// The errors of computed fields; 15 Overflow when they are nested too deeply.
     ///
     /// # Cost
     /// Linear in the document; simple inclusions stop at the last wanted field.
@@ -58,6 +58,13 @@ impl Projection {
         };
         if self.tree.has_computed() {
             out = apply::compute(&self.tree, &cx, out)?;
+            if model::is_deeper_than(out, model::MAX_DEPTH) {
+                bail!(
+                    code::OVERFLOW,
+                    "BSONObj exceeds maximum nested object depth: {}",
+                    model::MAX_DEPTH - 1
+                );
+            }
         }
         for a in &self.after {
             out = a.apply(&cx, out, position)?;

@@ -224,27 +224,13 @@ fn check_storable(old: Doc<'_>, new: Doc<'_>, may_bring: bool) -> Result<()> {
             "The dollar ($) prefixed field '{name}' in '{name}' is not valid for storage."
         );
     }
-    if is_deeper_than(new, MAX_STORED_DEPTH) {
+    if model::is_deeper_than(new, MAX_STORED_DEPTH) {
         bail!(
             code::OVERFLOW,
             "Document exceeds maximum nested object depth: {MAX_STORED_DEPTH}"
         );
     }
     Ok(())
-}
-
-fn is_deeper_than(d: Doc<'_>, levels: usize) -> bool {
-    let Some(left) = levels.checked_sub(1) else {
-        return true;
-    };
-    // Most documents are too small to be nested that deeply: a level has at least 8 bytes.
-    if d.len_bytes() < levels * 8 {
-        return false;
-    }
-    let nested = |tag| matches!(tag, model::Tag::DOCUMENT | model::Tag::ARRAY);
-    d.elements()
-        .filter(|e| nested(e.tag))
-        .any(|e| Doc::new(e.payload).is_some_and(|d| is_deeper_than(d, left)))
 }
 
 #[cfg(test)]

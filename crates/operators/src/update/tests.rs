@@ -196,6 +196,22 @@ fn pipelines() {
 }
 
 #[test]
+fn the_scope_of_code_counts_as_nesting() {
+    let mut deep = DocBuf::new();
+    for _ in 0..170 {
+        let inner = deep;
+        deep = doc! { "a": &inner };
+    }
+    let code = Value::CodeWithScope("f", deep.as_bytes());
+    let change = |path: &str| {
+        let spec = DocBuf::build(|w| _ = w.put(path, code));
+        plain(&doc! { "_id": 1i32 }, doc! { "$set": &spec }).map(|_| ())
+    };
+    assert_eq!(change("c"), Ok(()));
+    assert_eq!(change(&["b"; 20].join(".")), Err(15));
+}
+
+#[test]
 fn deep_results_are_refused() {
     let path = vec!["a"; 200].join(".");
     let spec = DocBuf::build(|w| {

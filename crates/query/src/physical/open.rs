@@ -12,8 +12,8 @@ use super::read::CollectionRead;
 use super::reader::counts_entries;
 use crate::exec::{AllowedIndexes, BatchStream, CountOutput, GroupEnd, OpenRead, ReadRequest};
 use crate::plan::{
-    Access, GroupedPlan, Hint, PlanRequest, RequiredOutput, columns, distinct_plan, group_end_plan,
-    plan_read,
+    Access, GroupedPlan, Hint, Plan, PlanRequest, RequiredOutput, columns, distinct_plan,
+    group_end_plan, plan_read,
 };
 use model::{Doc, Result};
 use operators::Env;
@@ -101,6 +101,26 @@ fn filtered_read(docs: Box<dyn BatchStream>) -> OpenRead {
     }
 }
 
+/// The output of a stage over the number of entries, if the plan needs no documents.
+fn open_entry_count(
+    coll: &Arc<Collection>,
+    plan: &Plan,
+    read: &ReadRequest<'_>,
+    request: &PlanRequest<'_>,
+    env: &Env,
+) -> Option<OpenRead> {
+    let stage = read.number.filter(|_| !read.row_metadata)?;
+    if request.limit.is_some() || request.near.is_some() || !counts_entries(plan) {
+        return None;
+    }
+    let mut count = Count::by_entries(Arc::clone(coll), plan.clone(), read.filter.cloned());
+    count.begin(env);
+    Some(OpenRead {
+        folded: true,
+        ..filtered_read(Box::new(CountAll::new(count, stage.clone())))
+    })
+}
+
 /// Opens a read. The filter is always applied; order and limit are applied as [`OpenRead`] says.
 ///
 /// # Errors
@@ -121,17 +141,8 @@ pub fn open_read(
         });
     }
     let mut plan = plan_read(&coll, &request)?;
-    if let Some(stage) = read.number.filter(|_| !read.row_metadata)
-        && request.limit.is_none()
-        && request.near.is_none()
-        && counts_entries(&plan)
-    {
-        let mut count = Count::by_entries(coll, plan, read.filter.cloned());
-        count.begin(env);
-        return Ok(OpenRead {
-            folded: true,
-            ..filtered_read(Box::new(CountAll::new(count, stage.clone())))
-        });
+    if let Some(counted) = open_entry_count(&coll, &plan, read, &request, env) {
+        return Ok(counted);
     }
     if let (Some(series), Some(fields), false) = (&mut plan.series, read.fields, read.row_metadata)
     {
