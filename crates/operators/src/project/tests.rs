@@ -157,19 +157,18 @@ fn results_that_are_nested_too_deeply_are_refused() {
     let mut deep = DocBuf::new();
     for _ in 0..150 {
         let inner = deep;
-        deep = model::doc! { "a": &inner };
+        deep = doc! { "a": &inner };
     }
-    let code = model::Value::CodeWithScope("f", deep.as_bytes());
+    let code = Value::CodeWithScope("f", deep.as_bytes());
     let d = DocBuf::build(|w| _ = w.put("c", code));
     let env = Env::new(0, 1);
     let result = |levels: usize| {
         let path = vec!["b"; levels].join(".");
         let spec = DocBuf::build(|w| _ = w.put(&path, "$c"));
         let mut cx = ParseCx::new(&env);
-        let parsed =
-            Projection::parse_add_fields(&mut cx, "$set", model::Value::Document(spec.doc()));
-        let (parsed, arena) = (parsed.unwrap(), model::Bump::new());
-        let at = Cx::new(&arena, model::Value::Document(d.doc()), &env);
+        let parsed = Projection::parse_add_fields(&mut cx, "$set", Value::Document(spec.doc()));
+        let (parsed, arena) = (parsed.unwrap(), Bump::new());
+        let at = Cx::new(&arena, Value::Document(d.doc()), &env);
         let out = parsed.apply(&at, d.doc());
         out.map(|out| model::validate(out.as_bytes()).is_ok())
             .map_err(|e| e.code())

@@ -17,6 +17,10 @@ pub(crate) const INSERTS: u8 = 1;
 /// Inserts into one collection, of which the row has references instead of documents.
 pub(crate) const REFERENCES: u8 = 2;
 
+/// No log reaches this time, the last second that a timestamp has.
+pub(crate) const TIMES_END: u64 = (u32::MAX as u64) << 32;
+/// No log reaches this number of entries or bytes.
+const TOTAL_END: u64 = 1 << 62;
 /// Bytes of a head.
 pub(crate) const HEAD_BYTES: usize = 30;
 /// Offset in the value of the part of the head that is only known at the commit.
@@ -87,6 +91,9 @@ pub(crate) fn read(value: &[u8]) -> Option<(Head, &[u8])> {
         bytes_total: number(LATE_AT + 8)?,
         wall_ms: number(LATE_AT + 16)? as i64,
     };
+    if late.entries_total.max(late.bytes_total) >= TOTAL_END {
+        return None;
+    }
     let entries = u32::from_be_bytes(head.get(2..LATE_AT)?.try_into().ok()?);
     Some((
         Head {
@@ -106,9 +113,11 @@ pub(crate) fn key(ident: u32, time: u64) -> [u8; 12] {
     key
 }
 
-/// The time in a key.
+/// The time in a key. `None` when it is none that a log reaches (corruption), so that times behind
+/// it can be counted.
 pub(crate) fn time_of(key: &[u8]) -> Option<u64> {
-    key.get(4..)?.try_into().ok().map(u64::from_be_bytes)
+    let time = key.get(4..)?.try_into().ok().map(u64::from_be_bytes)?;
+    (time < TIMES_END).then_some(time)
 }
 
 /// The entries of a row in their order.
@@ -267,7 +276,7 @@ mod tests {
         let mut value = head(kind, entries).to_vec();
         let late = LogTotals {
             entries_total: 7,
-            bytes_total: u64::MAX,
+            bytes_total: TOTAL_END - 1,
             wall_ms: -5,
         };
         value[LATE_AT..HEAD_BYTES].copy_from_slice(&late.encode());

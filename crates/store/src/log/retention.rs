@@ -49,7 +49,8 @@ impl StoredRetention {
                 },
             })
         };
-        stored().map(Some).ok_or_else(damage_error)
+        let stored = stored().filter(|stored| stored.oldest <= row::TIMES_END);
+        stored.map(Some).ok_or_else(damage_error)
     }
 
     /// Creates an empty log.

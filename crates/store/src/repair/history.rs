@@ -22,14 +22,15 @@ pub(super) fn mend(m: &mut RepairContext<'_>) -> Result<()> {
     };
     let ident = u32::from_be_bytes(*ident);
     let oldest = oldest.try_into().map_or(0, u64::from_be_bytes);
-    let (lower, upper) = (row::key(ident, oldest), (ident + 1).to_be_bytes());
+    remove_impossible(m, ident)?;
+    let (lower, upper) = (row::key(ident, oldest), row::key(ident, row::TIMES_END));
     let mut last_damaged = None;
     m.each_row(
         Table::Log,
         KeyRange::new(&lower, &upper),
         &mut |m, key, value| {
             if entries(m.engine, key, value)?.is_none() {
-                last_damaged = Some(row::time_of(key).unwrap_or(u64::MAX));
+                last_damaged = Some(row::time_of(key).unwrap_or(row::TIMES_END - 1));
             }
             Ok(())
         },
@@ -50,6 +51,28 @@ pub(super) fn mend(m: &mut RepairContext<'_>) -> Result<()> {
     let mut batch = WriteBatch::new();
     batch.put(Table::Meta, meta::LOG, &value);
     batch.delete(Table::Log, &row::key(ident, last));
+    m.apply(&mut batch)
+}
+
+/// Hands over and removes the rows behind the last possible time: the log cannot begin behind them.
+fn remove_impossible(m: &mut RepairContext<'_>, ident: u32) -> Result<()> {
+    let ns = Namespace::new("local", "oplog.rs")?;
+    let (lower, upper) = (row::key(ident, row::TIMES_END), (ident + 1).to_be_bytes());
+    let mut batch = WriteBatch::new();
+    m.each_row(
+        Table::Log,
+        KeyRange::new(&lower, &upper),
+        &mut |m, key, value| {
+            let table = Table::Log;
+            m.take_row(
+                Some(&ns),
+                Row { table, key, value },
+                "its time is impossible",
+            )?;
+            batch.delete(table, key);
+            Ok(())
+        },
+    )?;
     m.apply(&mut batch)
 }
 

@@ -6,6 +6,7 @@ use super::mender::{RepairContext, Row};
 use super::{apart, salvage};
 use crate::catalog::{CatalogRow, IndexRow, Kind};
 use crate::error;
+use crate::format::log::TIMES_END;
 use crate::format::references::IMAGES;
 use crate::format::{LAYOUT_VERSION, bucket, meta, record};
 use crate::hooks::Hooks;
@@ -144,7 +145,9 @@ fn mend_others(m: &mut RepairContext<'_>, owners: &mut Owners) -> Result<()> {
             Some(b'f') => value.len() == 8,
             Some(b'l') if key == meta::LOG => {
                 owners.log = value.first_chunk::<4>().map(|b| u32::from_be_bytes(*b));
-                matches!(value.len(), 28 | 29)
+                let oldest = value.get(4..12).and_then(|b| b.try_into().ok());
+                let oldest = oldest.map_or(u64::MAX, u64::from_be_bytes);
+                matches!(value.len(), 28 | 29) && oldest <= TIMES_END
             }
             Some(b'w') => model::validate(value).is_ok(),
             // The other rows are checked with their collections.

@@ -59,6 +59,16 @@ pub(crate) fn open_for(
     )
 }
 
+/// Whether a store with a log opens.
+pub(crate) fn try_open(engine: &Arc<MemoryEngine>, bytes_max: u64) -> model::Result<()> {
+    let hooks = LogHooks {
+        bytes_max,
+        audience: Audience::Everybody,
+        now_ms: Arc::new(AtomicI64::new(100_000)),
+    };
+    Store::open(engine.clone(), Arc::new(hooks)).map(drop)
+}
+
 fn fresh() -> Store {
     open(&Arc::new(MemoryEngine::new()), 1 << 30).0
 }

@@ -10,7 +10,7 @@ use store::{Collection, DamagedRow, NoHooks, RepairReport, SalvageSink};
 
 /// What the repair handed over and reported.
 #[derive(Default)]
-struct SalvageLog {
+pub(crate) struct SalvageLog {
     documents: Vec<(String, DocBuf)>,
     /// Namespace and readable part of each row.
     rows: Vec<(String, DocBuf)>,

@@ -1,7 +1,7 @@
 //! The log by reference (ADR 0051): what is written once, what is saved, and that nothing is lost.
 //! A random comparison with a log by copies is in `crates/proof`.
 
-use crate::log::open;
+use crate::log::{open, try_open};
 use crate::own;
 use model::{Doc, DocBuf, Namespace, Timestamp, Value, doc};
 use std::sync::Arc;
@@ -167,4 +167,34 @@ fn validate_follows_references() {
     lost.delete(Table::Doc, &key(&side.collection("a"), 1));
     side.engine.apply(&lost, Durability::Buffered).unwrap();
     assert_eq!(log.validate().unwrap().errors.len(), 1);
+}
+
+/// Found by fuzzing stored rows (seed 60, input 90728): the time after it cannot be counted.
+#[test]
+fn a_row_with_an_impossible_time_is_refused_and_repaired() {
+    let side = Side::new();
+    side.insert("a", &[doc! { "_id": 1i32 }]);
+    let (mut last, mut value) = (Vec::new(), Vec::new());
+    let opts = CursorOpts::default();
+    let mut cursor = side.engine.cursor(Table::Log, KeyRange::ALL, opts).unwrap();
+    let each = &mut |key: &[u8], row: &[u8]| {
+        (last, value) = (key.to_vec(), row.to_vec());
+        true
+    };
+    while cursor.visit(100, each).unwrap() {}
+    drop(cursor);
+    let key = [&last[..4], &[0xFF; 8]].concat();
+    let mut totals = value.clone();
+    totals[6..22].fill(0xFF);
+    for (key, value) in [(key, value), (last.clone(), totals)] {
+        let mut damage = WriteBatch::new();
+        damage.put(Table::Log, &key, &value);
+        side.engine.apply(&damage, Durability::Buffered).unwrap();
+        let refused = try_open(&side.engine, LOG_BYTES);
+        assert_eq!(refused.map_err(|e| e.code()), Err(301));
+        let shared: Arc<dyn Engine> = side.engine.clone();
+        let mut apart = crate::mended::SalvageLog::default();
+        store::repair(&shared, Arc::new(store::NoHooks), &mut apart).unwrap();
+        try_open(&side.engine, LOG_BYTES).unwrap();
+    }
 }
