@@ -15,6 +15,14 @@ impl Server {
         self.0.send(command)
     }
 
+    /// Documents examined by the first aggregation in the profile.
+    fn profiled_docs_examined(&mut self) -> u64 {
+        let seen = self.send(&json!({ "find": "system.profile",
+            "filter": { "command.aggregate": "local" } }));
+        let docs = seen["cursor"]["firstBatch"][0]["docsExamined"]["$numberLong"].as_str();
+        docs.and_then(|n| n.parse().ok()).expect("a number")
+    }
+
     fn run_join(&mut self, foreign: &str) -> Json {
         self.aggregate(&json!([join(foreign)]))
     }
@@ -91,10 +99,7 @@ fn a_small_foreign_side_is_read_once_and_gives_the_same() {
                 .or_insert_with(|| a["f"].clone());
             assert_eq!(*order, a["f"], "{index} {}", a["_id"]);
         }
-        let seen = server.send(&json!({ "find": "system.profile",
-            "filter": { "command.aggregate": "local" } }));
-        let docs = seen["cursor"]["firstBatch"][0]["docsExamined"]["$numberLong"].as_str();
-        let docs: u64 = docs.and_then(|n| n.parse().ok()).expect("a number");
+        let docs = server.profiled_docs_examined();
         // With lookups only, the foreign documents alone would be 2,800.
         assert!(docs < 7000, "{docs}");
     }
@@ -121,10 +126,7 @@ fn a_foreign_side_of_a_thousand_documents_is_read_once() {
     for one in found {
         assert_eq!(one["f"][0]["g"], one["g"], "{one}");
     }
-    let seen = server.send(&json!({ "find": "system.profile",
-        "filter": { "command.aggregate": "local" } }));
-    let docs = seen["cursor"]["firstBatch"][0]["docsExamined"]["$numberLong"].as_str();
-    let docs: u64 = docs.and_then(|n| n.parse().ok()).expect("a number");
+    let docs = server.profiled_docs_examined();
     // By lookups only, the foreign documents alone would be 20,000.
     assert!(docs < 25_000, "{docs}");
 }

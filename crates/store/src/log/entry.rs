@@ -178,7 +178,7 @@ impl<'l> LogRows<'l> {
         entries: u32,
         parts: impl Iterator<Item = &'p [u8]> + Clone,
     ) {
-        // As read by `first_row`: without the key, whose cost would depend on how rows are written.
+        // The bytes of the value alone, as `first_row` counts them.
         self.bytes += parts.clone().map(|part| part.len() as u64).sum::<u64>();
         let at = batch.put_parts(Table::Log, &row::key(self.log.ident, 0), parts);
         self.rows.push((at, entries));

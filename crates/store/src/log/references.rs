@@ -20,11 +20,6 @@ const CAPACITY_MAX: usize = 1 << 20;
 /// Called with the time and the bytes of a document.
 type EachDocument<'f> = dyn FnMut(u64, &[u8]) + 'f;
 
-/// Saves a document whose record, which the entry with this time refers to, changes with the batch.
-fn put_image(batch: &mut WriteBatch, time: u64, doc: &[u8]) {
-    batch.put(Table::Log, &image_key(time), doc);
-}
-
 /// A row with its references replaced by the documents, as the row of a log by copies; `None` when
 /// a document is not there. The time is that of the row's last entry.
 ///
@@ -148,9 +143,10 @@ pub(crate) fn records_of_row(
 }
 
 impl Log {
-    /// Saves a document for the entry with this time.
+    /// Saves the document for the entry with this time, which refers to its record. The same batch
+    /// changes or removes the record, or a later one does.
     pub(crate) fn save(&self, batch: &mut WriteBatch, time: u64, doc: &[u8]) {
-        put_image(batch, time, doc);
+        batch.put(Table::Log, &image_key(time), doc);
         self.references.add_saved(1);
     }
 

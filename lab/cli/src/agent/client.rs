@@ -116,8 +116,8 @@ fn answer(mut stream: &TcpStream) -> Result<String> {
     line?.ok_or_else(|| ErrorKind::UnexpectedEof.into())
 }
 
-fn parse_refusal(told: &str) -> Error {
-    match told.strip_prefix(REFUSED) {
+fn parse_refusal(answer: &str) -> Error {
+    match answer.strip_prefix(REFUSED) {
         Some(reason) => Error::other(reason.to_owned()),
         None => Error::other("its answer cannot be parsed"),
     }

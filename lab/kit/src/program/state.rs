@@ -126,8 +126,8 @@ impl ProgramState {
     }
 
     /// Adds the counts of another process whose clients worked on the same records.
-    pub fn add_counts(&self, told: &[i64]) {
-        let (own, figures) = told.split_at(told.len().min(3));
+    pub fn add_counts(&self, counts: &[i64]) {
+        let (own, figures) = counts.split_at(counts.len().min(3));
         for (counter, count) in [&self.begun, &self.ended, &self.again].into_iter().zip(own) {
             counter.fetch_add(u64::try_from(*count).unwrap_or(0), Ordering::Relaxed);
         }
