@@ -19,6 +19,7 @@ use model::bucket::SeriesOptions;
 use model::{Collate, Doc, DocBuf, ErrorKind, Namespace, Result, Value};
 use operation::Operation;
 use std::any::Any;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -135,8 +136,9 @@ impl Collection {
         let in_order = !reader
             .get(Table::Meta, &meta::unordered(row.ident), &mut buf)
             .map_err(error::storage)?;
-        if let (false, Some(b)) = (in_order, buf.first_chunk::<8>()) {
-            reserved = u64::from_be_bytes(*b);
+        if !in_order {
+            let damaged = || error::corrupt(&format!("the mark of the order of {ns}"));
+            reserved = meta::read_unordered(&buf).ok_or_else(damaged)?;
         }
         let next_seq = shared
             .sequences
@@ -161,7 +163,7 @@ impl Collection {
             reserved,
         };
         if counts[0] > 0 {
-            load_last(reader, row.ident, &mut order)?;
+            load_last(reader, row.ident, in_order, &mut order)?;
         }
         let options = row.options.doc();
         let live = CollectionCounters::new(counts, in_order, order, shared.order_bytes.clone());
@@ -570,8 +572,8 @@ fn stored_counts(ident: u32, reader: &dyn Reader) -> Result<[i64; 2]> {
 }
 
 /// Reads the last document: no key is above its key, and in an ordered collection it has the
-/// highest sequence.
-fn load_last(reader: &dyn Reader, ident: u32, order: &mut Order) -> Result<()> {
+/// highest sequence; there a damaged one is passed over.
+fn load_last(reader: &dyn Reader, ident: u32, in_order: bool, order: &mut Order) -> Result<()> {
     let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
     let opts = CursorOpts {
         reverse: true,
@@ -585,13 +587,17 @@ fn load_last(reader: &dyn Reader, ident: u32, order: &mut Order) -> Result<()> {
     let mut cursor = reader
         .cursor(Table::Doc, range, opts)
         .map_err(error::storage)?;
+    let is_done = Cell::new(false);
     let last = &mut |key: &[u8], value: &[u8]| {
-        order.max_key = key.to_vec();
-        if let Some((h, _)) = record::read(value) {
-            order.next_seq = order.next_seq.max(h.insert_seq + 1);
+        if order.max_key.is_empty() {
+            order.max_key = key.to_vec();
         }
-        false
+        let seq = record::read(value).map(|(header, _)| header.insert_seq);
+        let seq = seq.filter(|seq| *seq < record::SEQ_END);
+        order.next_seq = order.next_seq.max(seq.map_or(0, |seq| seq + 1));
+        is_done.set(seq.is_some() || !in_order);
+        !is_done.get()
     };
-    cursor.visit(1, last).map_err(error::storage)?;
+    while cursor.visit(1, last).map_err(error::storage)? && !is_done.get() {}
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Keys of the `Meta` table. The first byte is the kind of the row.
 
+use super::record::SEQ_END;
+
 /// `v` -> layout version (u32, big-endian).
 pub const FORMAT_VERSION: &[u8] = b"v";
 /// `i` -> high-water mark of idents (u32, big-endian); every ident below it may be in use.
@@ -55,9 +57,16 @@ pub fn multikey(ident: u32) -> [u8; 5] {
     tag_ident(b'm', ident)
 }
 
-/// `o ident` -> present when ids of the collection did not arrive in key order.
+/// `o ident` -> present when ids of the collection did not arrive in key order: the sequence number
+/// below which all may have been given (u64, big-endian).
 pub fn unordered(ident: u32) -> [u8; 5] {
     tag_ident(b'o', ident)
+}
+
+/// The number in a row of [`unordered`]. `None` when no collection reaches it (corruption).
+pub fn read_unordered(value: &[u8]) -> Option<u64> {
+    let number = value.try_into().ok().map(u64::from_be_bytes);
+    number.filter(|n| *n < SEQ_END)
 }
 
 /// `w name` -> a server-wide setting (BSON).

@@ -15,6 +15,9 @@ pub(crate) const TIME_AT: usize = 2;
 /// Stands in a new record until the commit knows the time.
 pub(crate) const TIME_LATER: u64 = u64::MAX;
 
+/// No insert_seq reaches this; one that does is damaged.
+pub(crate) const SEQ_END: u64 = 1 << 56;
+
 /// The header of a record, before the BSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {

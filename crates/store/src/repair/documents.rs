@@ -16,9 +16,6 @@ use model::{Doc, Result, Value};
 use std::sync::Arc;
 use storage::{KeyRange, Table, WriteBatch, counter_decode, counter_encode};
 
-/// No collection reaches this sequence number; a larger one is damage.
-const SEQ_MAX: u64 = 1 << 56;
-
 /// Repairs one collection.
 pub(super) fn mend(m: &mut RepairContext<'_>, coll: &Collection) -> Result<()> {
     let state = Arc::clone(&coll.state());
@@ -76,7 +73,7 @@ struct IntactRecord<'r> {
 fn read_whole(value: &[u8]) -> Option<IntactRecord<'_>> {
     let (header, doc) = record::read(value)?;
     model::validate(doc.as_bytes()).ok()?;
-    (header.insert_seq < SEQ_MAX).then_some(IntactRecord { header, doc })
+    (header.insert_seq < record::SEQ_END).then_some(IntactRecord { header, doc })
 }
 
 fn mend_record(

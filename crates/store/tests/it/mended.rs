@@ -310,6 +310,53 @@ fn counters_and_marks_are_put_right() {
 }
 
 #[test]
+fn a_damaged_mark_of_the_order_is_refused_and_put_right() {
+    for damaged in [&[0xFF; 8][..], &[1, 2], &[]] {
+        let engine = fill_engine(20);
+        let store = open(&engine);
+        let c = store.collection(&ns("c")).unwrap().unwrap();
+        let early = doc! { "_id": -1, "a": 1, "u": "early" };
+        c.writer(crate::own()).insert(&[early.doc()], true).unwrap();
+        drop((c, store));
+        put(
+            &engine,
+            Table::Meta,
+            &meta_row(&engine, b'o'),
+            Some(damaged),
+        );
+        let store = open(&engine);
+        let refused = store.collection(&ns("c")).err().unwrap();
+        assert_eq!(refused.code(), model::code::DATA_CORRUPTION_DETECTED);
+        assert!(refused.to_string().contains("db.c"), "{refused}");
+        drop(store);
+        let (done, apart) = repair_store(&engine);
+        assert_eq!((done.mended, done.rows_apart), (1, 0), "{:?}", apart.lines);
+        let expected: Vec<DocBuf> = [early].into_iter().chain(documents(0..20)).collect();
+        let c = check(&engine, "c", &expected);
+        // The next document is the last one in the order of insertion.
+        let late = doc! { "_id": -2, "a": 1, "u": "late" };
+        c.writer(crate::own()).insert(&[late.doc()], true).unwrap();
+        assert_eq!(crate::dump(&c, false).last(), Some(&late));
+    }
+}
+
+#[test]
+fn a_damaged_last_document_does_not_restart_the_order() {
+    let engine = fill_engine(20);
+    let last = key_of(&engine, 19);
+    put(&engine, Table::Doc, &last, Some(&[0xFF; 12]));
+    let store = open(&engine);
+    let c = store.collection(&ns("c")).unwrap().unwrap();
+    let next = doc! { "_id": 20, "a": 1, "u": "next" };
+    c.writer(crate::own()).insert(&[next.doc()], true).unwrap();
+    drop((c, store));
+    repair_store(&engine);
+    let expected: Vec<DocBuf> = documents(0..19).into_iter().chain([next]).collect();
+    let c = check(&engine, "c", &expected);
+    assert_eq!(crate::dump(&c, false), expected);
+}
+
+#[test]
 fn a_unique_index_is_given_up_before_a_document() {
     let engine = fill_engine(10);
     // Its entry in u_1 is lost, and another document has taken the key meanwhile.
