@@ -28,8 +28,8 @@ chmod 755 "$binary"
 version=$("$binary" --version | awk '/^quarry / { print $NF }')
 [ -n "$version" ] || fail "the binary does not print its version"
 # That of the profile without --compat.
-mongodb=$(sed -n '/^static V8_2: /,/^}/s/^ *version: "\(.*\)",$/\1/p' crates/commands/src/release.rs)
-[ -n "$mongodb" ] || fail "crates/commands/src/release.rs has no version in V8_2"
+mongodb=$(sed -n '/^static V8_2: /,/^}/s/^ *version: "\(.*\)",$/\1/p' crates/state/src/release.rs)
+[ -n "$mongodb" ] || fail "crates/state/src/release.rs has no version in V8_2"
 sed "s/@MONGODB@/$mongodb/" packaging/mongod.sh >"$work/mongod"
 chmod 755 "$work/mongod"
 # Times in archives are those of the commit, so that the same commit makes the same bytes.

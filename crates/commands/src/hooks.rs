@@ -1,7 +1,6 @@
 //! The store's hooks (partial filters, collations, terms of text indexes), implemented with
 //! `operators`.
 
-use crate::matcher::{CheckedCollation, Matcher};
 use model::path::PathPart;
 use model::{Doc, FieldPath, MongoError, Namespace, Result, Value, code};
 use operation::{Clock, Operation};
@@ -12,6 +11,7 @@ use operators::filter::{
 };
 use operators::text::TextSpec;
 use query::collation::collator;
+use state::matcher::{CheckedCollation, Matcher};
 use std::sync::Arc;
 use store::{Audience, CellExtractor, Hooks, LogSettings, Predicate, Terms};
 
@@ -76,7 +76,7 @@ impl Hooks for StoreHooks {
         Some(LogSettings {
             bytes_max,
             audience,
-            uuid: crate::uuid::new_uuid(),
+            uuid: access::uuid::new_uuid(),
             now_ms: Arc::new(move || clock.now_ms()),
         })
     }

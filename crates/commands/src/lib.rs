@@ -6,36 +6,22 @@
 //! Must not know: wire framing, sockets, engines, event loops. Before it: `server`. After it:
 //! `query`, `store`.
 
-pub mod access;
 mod cmd;
-pub mod config;
-pub mod context;
-pub mod crud;
-mod ddl;
-pub mod dispatch;
 pub mod feed;
 mod hooks;
-mod matcher;
 pub mod metrics_export;
-mod read;
-pub mod reading;
 pub mod registry;
-mod release;
-pub mod request;
-mod rules;
-pub mod state;
 pub mod ttl;
-mod uuid;
 pub mod workers;
 
-pub use config::Config;
 pub use context::connection::Connection;
 pub use dispatch::Dispatcher;
+pub use dispatch::reading::ReadService;
 pub use hooks::StoreHooks;
 pub use operation::{Clock, ConnectionId, Link, Operation, SystemClock};
 pub use operators::Profile;
 pub use operators::script::is_named_in as names_script;
-pub use reading::ReadService;
-pub use release::Release;
 pub use request::{Outcome, Request, Sequence, WaitFor};
+pub use state::Config;
+pub use state::Release;
 pub use state::service::Service;

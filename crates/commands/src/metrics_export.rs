@@ -4,11 +4,11 @@
 //! Must not know: the transport, the recipients.
 
 use crate::cmd::server_status::status;
-use crate::dispatch::Dispatcher;
-use crate::read::metric_help::help;
-use crate::request::spec::{CommandCounters, LatencyKind, OpClass};
+use context::read::metric_help::help;
+use dispatch::Dispatcher;
 use metrics::{BUCKETS, LatencyCounts, bucket_us};
 use model::{Doc, DocBuf, DocWriter, Value};
+use request::spec::{CommandCounters, LatencyKind, OpClass};
 use std::fmt::Write as _;
 
 /// Most collections reported, those with the most time first.
@@ -338,12 +338,12 @@ pub fn page(server: &Dispatcher, memory_bytes: u64) -> DocBuf {
             warnings.push(line);
         }
         drop(warnings);
-        w.put("memoryLimit", crate::read::stats::to_signed(memory_bytes));
+        w.put("memoryLimit", context::read::stats::to_signed(memory_bytes));
     })
 }
 
 fn latency(counts: &LatencyCounts, kind: LatencyKind, w: &mut DocWriter<'_>) {
-    let signed = crate::read::stats::to_signed;
+    let signed = context::read::stats::to_signed;
     w.put("count", signed(counts.count()))
         .put("time", signed(counts.sum_us))
         .put("reads", kind == LatencyKind::Read);

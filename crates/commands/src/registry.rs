@@ -1,14 +1,14 @@
 //! The table of all commands, composed from the files of `cmd`. Names are case-sensitive.
 
 use crate::cmd;
-use crate::context::command::Command;
-use crate::ddl::temporary;
-use crate::dispatch::Dispatcher;
-use crate::request::spec::flag;
-use crate::state::replica_set;
-use crate::state::service::Service;
+use context::command::Command;
+use context::ddl::temporary;
+use dispatch::Dispatcher;
 use model::Doc;
 use query::stages::TABLE;
+use request::spec::flag;
+use state::replica_set;
+use state::service::Service;
 use std::sync::Arc;
 
 /// Commands that MongoDB has and this server does not. Only their names are known; they are
@@ -83,7 +83,7 @@ pub fn reading_dispatcher(service: Arc<Service>) -> Dispatcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::spec::{Durability, Privilege};
+    use request::spec::{Durability, Privilege};
 
     #[test]
     fn names_are_unique_and_disjoint_from_what_is_not_built() {

@@ -159,7 +159,7 @@ pub(crate) struct Migration {
 /// A document that differed from the source.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
-    pub(crate) ns: String,
+    pub ns: String,
     pub(crate) id: Bson,
     /// Missing, extra or different.
     pub(crate) what: String,

@@ -5,10 +5,10 @@ use crate::naming::Naming;
 use crate::net::{
     Class, ConnHandle, FlushOutcome, Handler, HandshakeResult, NextAction, PeerAddr, PeerInfo,
 };
-use commands::request::spec::{Spec, flag};
 use commands::{Connection, Dispatcher, Link, Outcome, Request, Sequence, WaitFor};
 use logs::{Entry, REDACTED, Severity, component, id};
 use model::{Doc, DocBuf};
+use request::spec::{Spec, flag};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::{CommitPos, Engine};

@@ -6,7 +6,7 @@ use crate::config::Settings;
 use crate::net::{NetStats, Server};
 use crate::space::disk_bytes;
 use commands::Service;
-use commands::state::Network;
+use state::Network;
 
 /// Lets commands read the counters of the network and of the device.
 pub(crate) fn link(settings: &Settings, service: &Service, server: &Server<CommandHandler>) {

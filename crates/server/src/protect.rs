@@ -4,8 +4,8 @@ use crate::config::Settings;
 use crate::output::print_error;
 use cipher::DataKey;
 use commands::Service;
-use commands::state::audit::AuditSettings;
 use logs::{Audit, Entry, Log, Severity, component, id};
+use state::audit::AuditSettings;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,9 +4,9 @@
 
 use crate::config::{Settings, list_of};
 use ::memory::Budget;
-use commands::config::Sizes;
 use commands::{Config, Service};
 use logs::Log;
+use state::config::Sizes;
 use std::sync::Arc;
 
 /// Sets the parameters of the start on a service.

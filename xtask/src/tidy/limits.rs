@@ -23,13 +23,18 @@ const FORBIDDEN: [(&str, &str); 3] = [
 const FUNCTION_LINES_MAX: usize = 80;
 const FILE_LINES_MAX: usize = 600;
 /// The crates whose errors clients read.
-const FOLDERS_OF_ERRORS: [&str; 8] = [
+const FOLDERS_OF_ERRORS: [&str; 13] = [
+    "crates/access",
     "crates/auth",
     "crates/commands",
+    "crates/context",
+    "crates/dispatch",
     "crates/operators",
     "crates/query",
+    "crates/request",
     "crates/script",
     "crates/search",
+    "crates/state",
     "crates/store",
     "crates/wire",
 ];

@@ -1,13 +1,13 @@
 //! Lists users and roles: `usersInfo`, `rolesInfo`, `connectionStatus`.
 
-use crate::access::{ROLES, USERS};
+use access::{ROLES, USERS};
 use crate::cmd::role::{roles_of, write_privileges, write_roles};
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::args::{Arg, Kind, arg};
-use crate::request::asked::RightsRequest;
-use crate::request::spec::{Privilege as Row, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::args::{Arg, Kind, arg};
+use request::asked::RightsRequest;
+use request::spec::{Privilege as Row, flag};
 use auth::{
     Action, ResolvedRoles, Restrictions, RoleName, Target, UserName, builtin, builtin_of,
     parse_restrictions, privilege_list,
@@ -282,7 +282,7 @@ fn roles_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         v => bail!(
             code::FAILED_TO_PARSE,
             "showPrivileges must be true, false or \"asUserFragment\", given {}",
-            crate::request::args::show(&v)
+            request::args::show(&v)
         ),
     };
     let named = match select_roles(cx.value(), cx.db)? {

@@ -1,15 +1,15 @@
 //! `fsync`, `fsyncUnlock`, `autoCompact`, `profile`, `top`, `rotateCertificates`, and commands
 //! without effect, because this server has neither authentication caches nor free-space reports.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::dispatch::observe::profile_collection;
-use crate::request::Outcome;
-use crate::request::args::{Kind, arg, to_i64, wrong_type};
-use crate::request::asked::RightsRequest;
-use crate::request::spec::OpClass::{Command as Other, Delete, GetMore, Insert, Query, Update};
-use crate::request::spec::{Privilege, flag};
-use crate::state::profile::ProfileLevel;
+use context::command::Command;
+use context::ctx::Ctx;
+use dispatch::observe::profile_collection;
+use request::Outcome;
+use request::args::{Kind, arg, to_i64, wrong_type};
+use request::asked::RightsRequest;
+use request::spec::OpClass::{Command as Other, Delete, GetMore, Insert, Query, Update};
+use request::spec::{Privilege, flag};
+use state::profile::ProfileLevel;
 use auth::{Action, Target};
 use model::{Result, Value, bail, code};
 use std::sync::atomic::Ordering;
@@ -277,7 +277,7 @@ fn profile(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         v => bail!(
             code::BAD_VALUE,
             "Expected an object, or the string 'unset', as the filter of profile, given {}",
-            crate::request::args::show(&v)
+            request::args::show(&v)
         ),
     };
     let (was, before) = state.profile.of(cx.db);

@@ -1,20 +1,20 @@
 //! `aggregate`.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::context::env::{CollationArg, environment};
-use crate::crud::args::AggregateArgs;
-use crate::crud::args::read::AGGREGATE;
-use crate::ddl::identity::check_uuid;
-use crate::ddl::names;
-use crate::read::needs_of_pipeline;
-use crate::read::{QueryCursor, StoreHost, WritingCursor, settings};
-use crate::request::Outcome;
-use crate::request::args::Kind;
-use crate::request::asked::RightsRequest;
-use crate::request::concern::{ReadLevel, check_level};
-use crate::request::spec::{Durability, LatencyKind, Privilege, flag};
-use crate::state::cursors::{BatchLimit, CursorInfo, Tail};
+use context::command::Command;
+use context::ctx::Ctx;
+use context::env::{CollationArg, environment};
+use context::crud::args::AggregateArgs;
+use context::crud::args::read::AGGREGATE;
+use context::ddl::identity::check_uuid;
+use context::ddl::names;
+use context::read::needs_of_pipeline;
+use context::read::{QueryCursor, StoreHost, WritingCursor, settings};
+use request::Outcome;
+use request::args::Kind;
+use request::asked::RightsRequest;
+use request::concern::{ReadLevel, check_level};
+use request::spec::{Durability, LatencyKind, Privilege, flag};
+use state::cursors::{BatchLimit, CursorInfo, Tail};
 use model::{Array, Namespace, Result, bail, code};
 use operators::expr::ParseCx;
 use query::exec::{ChangeProgress, ExecContext};
@@ -249,7 +249,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             .is_some_and(|c| !c.is_default),
     )?;
     if cx.generic.api_strict {
-        crate::dispatch::api::check_pipeline(args.pipeline)?;
+        dispatch::api::check_pipeline(args.pipeline)?;
     }
     check_read_concern(cx, args.pipeline)?;
     let (ns, options) = target(cx, args.coll)?;

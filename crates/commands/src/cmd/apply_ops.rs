@@ -3,18 +3,18 @@
 
 use crate::cmd::create::create_needs;
 use crate::cmd::drop::rename_needs;
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::crud::measurements::{delete_named, find_named, insert_missing};
-use crate::ddl::collection::check_writable;
-use crate::ddl::{names, timeseries};
-use crate::read::View;
-use crate::request::Outcome;
-use crate::request::args::{Args, Kind, arg, wrong_type};
-use crate::request::asked::RightsRequest;
-use crate::request::spec::{Durability, Privilege, flag};
-use crate::state::service::Service;
-use crate::uuid::new_uuid;
+use context::command::Command;
+use context::ctx::Ctx;
+use context::crud::measurements::{delete_named, find_named, insert_missing};
+use context::ddl::collection::check_writable;
+use context::ddl::{names, timeseries};
+use context::read::View;
+use request::Outcome;
+use request::args::{Args, Kind, arg, wrong_type};
+use request::asked::RightsRequest;
+use request::spec::{Durability, Privilege, flag};
+use state::service::Service;
+use access::uuid::new_uuid;
 use auth::{Action, Target};
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use operation::split_set_aside;
@@ -298,7 +298,7 @@ impl<'a> Operation<'a> {
             op,
             ns,
             logged: matches!(d.field("ts"), Value::Timestamp(_)),
-            id: crate::request::generic::uuid(&d.field("ui")).ok(),
+            id: request::generic::uuid(&d.field("ui")).ok(),
             o,
             o2: d.field("o2").as_doc().unwrap_or(Doc::EMPTY),
         })

@@ -1,12 +1,12 @@
 //! `getAuditConfig`, `setAuditConfig`, `logApplicationMessage`, and the events of commands that
 //! change users and roles.
 
-use crate::access::unauthorized_error;
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::args::{Kind, arg, missing_field};
-use crate::request::spec::{Privilege, flag};
+use access::unauthorized_error;
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::args::{Kind, arg, missing_field};
+use request::spec::{Privilege, flag};
 use auth::role_list;
 use logs::{Entry, component, id};
 use model::{DocWriter, MongoError, Result, Value, bail, code};

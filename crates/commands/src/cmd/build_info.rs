@@ -1,10 +1,10 @@
 //! `buildInfo`: the release that clients may assume, and the real version.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::release;
-use crate::request::Outcome;
-use crate::request::spec::{Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use state::release;
+use request::Outcome;
+use request::spec::{Privilege, flag};
 use model::Result;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(

@@ -1,30 +1,30 @@
 //! `bulkWrite`: inserts, updates and deletes on several collections; results come in a cursor.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::context::env::{CollationArg, environment};
-use crate::context::retry::single;
-use crate::crud::args::bulk::BULK_WRITE;
-use crate::crud::args::{BulkArgs, BulkOp};
-use crate::crud::done::WriteOutcome;
-use crate::crud::selector::SuspendedStatement;
-use crate::crud::statement::{
+use context::command::Command;
+use context::ctx::Ctx;
+use context::env::{CollationArg, environment};
+use context::retry::single;
+use context::crud::args::bulk::BULK_WRITE;
+use context::crud::args::{BulkArgs, BulkOp};
+use context::crud::done::WriteOutcome;
+use context::crud::selector::SuspendedStatement;
+use context::crud::statement::{
     WriteOptions, earlier_effect, one_delete, one_update, report, report_retried,
 };
-use crate::crud::write_batch::FLAGS;
-use crate::ddl::collection::collection;
-use crate::ddl::identity::match_uuid;
-use crate::ddl::names;
-use crate::ddl::timeseries::Series;
-use crate::read::listing::Listing;
-use crate::request::Outcome;
-use crate::request::asked::RightsRequest;
-use crate::request::spec::{Durability, LatencyKind, OpClass, Privilege, flag};
-use crate::rules::document_id::with_id;
-use crate::rules::validator::Validator;
-use crate::state::capped;
-use crate::state::cursors::{BatchLimit, CursorInfo};
-use crate::state::service::Service;
+use context::crud::write_batch::FLAGS;
+use context::ddl::collection::collection;
+use context::ddl::identity::match_uuid;
+use context::ddl::names;
+use context::ddl::timeseries::Series;
+use context::read::listing::Listing;
+use request::Outcome;
+use request::asked::RightsRequest;
+use request::spec::{Durability, LatencyKind, OpClass, Privilege, flag};
+use context::rules::document_id::with_id;
+use context::rules::validator::Validator;
+use state::capped;
+use state::cursors::{BatchLimit, CursorInfo};
+use state::service::Service;
 use auth::{Action, Target};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail};
 use operators::Env;

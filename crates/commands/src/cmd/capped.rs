@@ -1,13 +1,13 @@
 //! `convertToCapped` and `cloneCollectionAsCapped`.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::ddl::{names, system_views};
-use crate::request::Outcome;
-use crate::request::args::{Args, Kind, arg, collection_name, show, to_i64, wrong_type};
-use crate::request::asked::RightsRequest;
-use crate::request::spec::{Privilege, flag};
-use crate::uuid::new_uuid;
+use context::command::Command;
+use context::ctx::Ctx;
+use context::ddl::{names, system_views};
+use request::Outcome;
+use request::args::{Args, Kind, arg, collection_name, show, to_i64, wrong_type};
+use request::asked::RightsRequest;
+use request::spec::{Privilege, flag};
+use access::uuid::new_uuid;
 use auth::Action::{ConvertToCapped, CreateIndex, Find, Insert};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;

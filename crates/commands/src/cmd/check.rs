@@ -1,12 +1,12 @@
 //! `validate`, `dbHash`, `compact`, `validateDBMetadata`.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::ddl::{describe, names, system_views};
-use crate::request::Outcome;
-use crate::request::args::{Arg, Kind, arg, check_doc};
-use crate::request::asked::RightsRequest;
-use crate::request::spec::{Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use context::ddl::{describe, names, system_views};
+use request::Outcome;
+use request::args::{Arg, Kind, arg, check_doc};
+use request::asked::RightsRequest;
+use request::spec::{Privilege, flag};
 use auth::{Action, Target};
 use md5::{Digest, Md5};
 use model::{Binary, Doc, DocWriter, Namespace, Result, Value, bail, code};

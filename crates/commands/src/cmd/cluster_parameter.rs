@@ -1,10 +1,10 @@
 //! `getClusterParameter` and `setClusterParameter`.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::request::spec::{Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::args::{Arg, Kind, arg, check_doc, wrong_type};
+use request::spec::{Privilege, flag};
 use model::{Doc, DocBuf, MongoError, Result, Tag, Value, bail, code, doc};
 
 pub(crate) static COMMANDS: &[Command] = &[
@@ -172,7 +172,7 @@ fn stream_options(d: Doc<'_>) -> Result<DocBuf> {
         Value::String("off") | Value::Missing => {
             Ok(doc! { "preAndPostImages": { "expireAfterSeconds": "off" } })
         }
-        v => match crate::request::args::to_i64(&v) {
+        v => match request::args::to_i64(&v) {
             Some(n) if n > 0 => Ok(doc! { "preAndPostImages": { "expireAfterSeconds": n } }),
             _ => refused("expireAfterSeconds must be 'off' or a positive number"),
         },

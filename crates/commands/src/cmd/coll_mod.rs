@@ -2,14 +2,14 @@
 //! change.
 
 use super::create::{expire_seconds, pre_images, validation_words};
-use crate::context::{command::Command, ctx::Ctx};
-use crate::ddl::identity::check_uuid;
-use crate::ddl::{index_spec, names, system_views, timeseries, view};
-use crate::read::{View, needs_of_view};
-use crate::request::args::{Arg, Kind, arg, check_doc, show, to_i64};
-use crate::request::spec::{Privilege, flag};
-use crate::request::{Outcome, asked::RightsRequest};
-use crate::rules::constraint;
+use context::{command::Command, ctx::Ctx};
+use context::ddl::identity::check_uuid;
+use context::ddl::{index_spec, names, system_views, timeseries, view};
+use context::read::{View, needs_of_view};
+use request::args::{Arg, Kind, arg, check_doc, show, to_i64};
+use request::spec::{Privilege, flag};
+use request::{Outcome, asked::RightsRequest};
+use context::rules::constraint;
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, Index, IndexBuild, ReadView, Writer};
@@ -357,7 +357,7 @@ struct IndexChange {
 impl IndexChange {
     /// # Errors
     /// 72 InvalidOptions, 27 IndexNotFound, 2 BadValue for `_id_`, 181 for an ambiguous key.
-    fn check(c: &Collection, a: &crate::request::args::Args<'_>) -> Result<Option<IndexChange>> {
+    fn check(c: &Collection, a: &request::args::Args<'_>) -> Result<Option<IndexChange>> {
         match (a.has("name"), a.has("keyPattern")) {
             (true, true) => bail!(
                 code::INVALID_OPTIONS,
@@ -562,14 +562,14 @@ fn new_age(v: &Value<'_>, index: &Index) -> Result<Option<i64>> {
 }
 
 /// Whether the command names the clustered index.
-fn is_clustered_index(c: &Collection, a: &crate::request::args::Args<'_>) -> bool {
+fn is_clustered_index(c: &Collection, a: &request::args::Args<'_>) -> bool {
     let options = c.options();
     let own = options.doc().field("clusteredIndex").as_doc();
     let name = own.map_or(Value::Missing, |d| d.field("name"));
     a.str("name") == Some(name.as_str().unwrap_or("_id_"))
 }
 
-fn find(c: &Collection, a: &crate::request::args::Args<'_>) -> Result<Arc<Index>> {
+fn find(c: &Collection, a: &request::args::Args<'_>) -> Result<Arc<Index>> {
     let indexes = c.indexes();
     if let Some(name) = a.str("name") {
         return match indexes.iter().find(|i| i.name() == name && i.is_ready()) {

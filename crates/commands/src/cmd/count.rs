@@ -1,18 +1,18 @@
 //! `count`. Without a filter the result is the collection's counter, which is exact and needs no
 //! read.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::context::env::{CollationArg, environment};
-use crate::crud::args::CountArgs;
-use crate::crud::args::read::COUNT;
-use crate::ddl::identity::check_uuid;
-use crate::ddl::names;
-use crate::ddl::system_views::is_read_by_pipeline;
-use crate::read::StoreHost;
-use crate::request::Outcome;
-use crate::request::args::Kind;
-use crate::request::spec::{LatencyKind, Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use context::env::{CollationArg, environment};
+use context::crud::args::CountArgs;
+use context::crud::args::read::COUNT;
+use context::ddl::identity::check_uuid;
+use context::ddl::names;
+use context::ddl::system_views::is_read_by_pipeline;
+use context::read::StoreHost;
+use request::Outcome;
+use request::args::Kind;
+use request::spec::{LatencyKind, Privilege, flag};
 use model::{Namespace, Result, Value};
 use operators::Env;
 use operators::expr::ParseCx;

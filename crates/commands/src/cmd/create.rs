@@ -1,16 +1,16 @@
 //! `create`: collections, capped and clustered collections, time series, views. The options are
 //! checked here and stored in the catalog in the format of `listCollections`.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::ddl::{encrypted, engine_options, index_spec, names, timeseries, view};
-use crate::read::{View, needs_of_view};
-use crate::request::Outcome;
-use crate::request::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
-use crate::request::asked::RightsRequest;
-use crate::request::spec::{Privilege, flag};
-use crate::rules::constraint;
-use crate::uuid::new_uuid;
+use context::command::Command;
+use context::ctx::Ctx;
+use context::ddl::{encrypted, engine_options, index_spec, names, timeseries, view};
+use context::read::{View, needs_of_view};
+use request::Outcome;
+use request::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
+use request::asked::RightsRequest;
+use request::spec::{Privilege, flag};
+use context::rules::constraint;
+use access::uuid::new_uuid;
 use auth::{Action, Target};
 use model::{Array, Doc, DocBuf, Namespace, Number, Result, Tag, Value, bail, code};
 use operators::{Profile, collation};

@@ -1,11 +1,11 @@
 //! `getDefaultRWConcern` and `setDefaultRWConcern`: the concerns of commands that specify none.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::args::{Arg, Kind, arg, check_doc, to_i32};
-use crate::request::concern::{Acknowledge, write_concern};
-use crate::request::spec::{Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::args::{Arg, Kind, arg, check_doc, to_i32};
+use request::concern::{Acknowledge, write_concern};
+use request::spec::{Privilege, flag};
 use model::{Doc, MongoError, Result, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[

@@ -1,16 +1,16 @@
 //! `distinct`: the distinct values at a path; the elements of arrays count individually.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::context::env::{CollationArg, environment};
-use crate::crud::args::DistinctArgs;
-use crate::crud::args::read::DISTINCT;
-use crate::ddl::identity::check_uuid;
-use crate::ddl::{names, system_views};
-use crate::read::{StoreHost, settings};
-use crate::request::Outcome;
-use crate::request::args::Kind;
-use crate::request::spec::{LatencyKind, Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use context::env::{CollationArg, environment};
+use context::crud::args::DistinctArgs;
+use context::crud::args::read::DISTINCT;
+use context::ddl::identity::check_uuid;
+use context::ddl::{names, system_views};
+use context::read::{StoreHost, settings};
+use request::Outcome;
+use request::args::Kind;
+use request::spec::{LatencyKind, Privilege, flag};
 use model::{Result, bail};
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter};

@@ -1,14 +1,14 @@
 //! `drop`, `dropDatabase`, `renameCollection`.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::ddl::identity::check_uuid;
-use crate::ddl::{names, system_views};
-use crate::request::Outcome;
-use crate::request::args::{Args, Kind, arg, wrong_type};
-use crate::request::asked::RightsRequest;
-use crate::request::generic;
-use crate::request::spec::{Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use context::ddl::identity::check_uuid;
+use context::ddl::{names, system_views};
+use request::Outcome;
+use request::args::{Args, Kind, arg, wrong_type};
+use request::asked::RightsRequest;
+use request::generic;
+use request::spec::{Privilege, flag};
 use auth::{Action, Target};
 use model::{MongoError, Namespace, Result, Tag, Value, bail, code};
 use store::ReadView;
@@ -187,7 +187,7 @@ fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         bail!(
             5_255_100,
             "Expected 1 as the value of dropDatabase, given {}",
-            crate::request::args::show(&cx.value())
+            request::args::show(&cx.value())
         );
     }
     if matches!(cx.db, "admin" | "config" | "local") {

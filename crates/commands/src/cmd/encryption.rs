@@ -3,12 +3,12 @@
 //! only check the arguments and the collection. If such metadata was imported, they fail instead of
 //! silently leaving it unchanged.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::ddl::names;
-use crate::request::Outcome;
-use crate::request::args::{Arg, Kind, arg};
-use crate::request::spec::{Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use context::ddl::names;
+use request::Outcome;
+use request::args::{Arg, Kind, arg};
+use request::spec::{Privilege, flag};
 use model::{Array, Doc, Namespace, Result, bail, code};
 use store::Collection;
 

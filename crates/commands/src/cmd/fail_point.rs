@@ -1,10 +1,10 @@
 //! `configureFailPoint`, for tests of drivers. Only with `enableTestCommands`.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::args::{Kind, arg};
-use crate::request::spec::{Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::args::{Kind, arg};
+use request::spec::{Privilege, flag};
 use model::{Doc, Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(

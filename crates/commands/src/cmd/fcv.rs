@@ -1,12 +1,12 @@
 //! `setFeatureCompatibilityVersion`: the release whose features may be used.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::release::Release;
-use crate::request::Outcome;
-use crate::request::args::{Kind, arg};
-use crate::request::spec::{Privilege, flag};
-use crate::rules::validator::is_guarded;
+use context::command::Command;
+use context::ctx::Ctx;
+use state::release::Release;
+use request::Outcome;
+use request::args::{Kind, arg};
+use request::spec::{Privilege, flag};
+use context::rules::validator::is_guarded;
 use model::{Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(

@@ -1,13 +1,13 @@
 //! `filemd5`: the checksum of a GridFS file, over its chunks in order.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::context::env::{CollationArg, environment};
-use crate::read::StoreHost;
-use crate::request::Outcome;
-use crate::request::args::{Args, Kind, arg};
-use crate::request::asked::RightsRequest;
-use crate::request::spec::{Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use context::env::{CollationArg, environment};
+use context::read::StoreHost;
+use request::Outcome;
+use request::args::{Args, Kind, arg};
+use request::asked::RightsRequest;
+use request::spec::{Privilege, flag};
 use md5::{Digest, Md5};
 use model::{Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;

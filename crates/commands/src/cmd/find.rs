@@ -1,18 +1,18 @@
 //! `find`. A point lookup by `_id` copies the engine's bytes directly into the reply.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::context::env::{CollationArg, environment};
-use crate::crud::args::FindArgs;
-use crate::crud::args::read::FIND;
-use crate::ddl::identity::check_uuid;
-use crate::ddl::{names, system_views};
-use crate::read::{QueryCursor, StoreHost, settings};
-use crate::request::Outcome;
-use crate::request::args::Kind;
-use crate::request::concern::ReadLevel;
-use crate::request::spec::{LatencyKind, OpClass, Privilege, flag};
-use crate::state::cursors::{BatchLimit, CursorInfo, Tail};
+use context::command::Command;
+use context::ctx::Ctx;
+use context::env::{CollationArg, environment};
+use context::crud::args::FindArgs;
+use context::crud::args::read::FIND;
+use context::ddl::identity::check_uuid;
+use context::ddl::{names, system_views};
+use context::read::{QueryCursor, StoreHost, settings};
+use request::Outcome;
+use request::args::Kind;
+use request::concern::ReadLevel;
+use request::spec::{LatencyKind, OpClass, Privilege, flag};
+use state::cursors::{BatchLimit, CursorInfo, Tail};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;

@@ -2,9 +2,9 @@
 //! standby. `quarry follow` stores the values here. Promises: one document is read; the values are
 //! zero if nothing is followed. Must not know: how the follower works.
 
-use crate::request::args::to_i64;
-use crate::state::service::Service;
 use model::{Doc, DocBuf, DocWriter, Namespace, Value};
+use request::args::to_i64;
+use state::service::Service;
 use store::ReadView;
 
 /// The database in which a follower stores its progress.

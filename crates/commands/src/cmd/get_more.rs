@@ -1,13 +1,13 @@
 //! `getMore` and `killCursors`.
 
-use crate::context::command::Command;
-use crate::context::connection::{DataWait, WaitRegistration};
-use crate::context::ctx::Ctx;
-use crate::request::args::{Kind, arg, wrong_type};
-use crate::request::spec::{Durability, LatencyKind, OpClass, Privilege, flag};
-use crate::request::{Outcome, WaitFor};
-use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress, Tail, killed_error};
-use crate::state::service::Service;
+use context::command::Command;
+use context::connection::{DataWait, WaitRegistration};
+use context::ctx::Ctx;
+use request::args::{Kind, arg, wrong_type};
+use request::spec::{Durability, LatencyKind, OpClass, Privilege, flag};
+use request::{Outcome, WaitFor};
+use state::cursors::{BatchLimit, Cursor, CursorInfo, Progress, Tail, killed_error};
+use state::service::Service;
 use model::{Array, MongoError, Result, Tag, Value, bail, code};
 use operation::Link;
 use std::sync::Arc;
@@ -290,7 +290,7 @@ fn check_may_kill(cx: &Ctx<'_, '_>, id: i64) -> Result<()> {
     if may {
         Ok(())
     } else {
-        Err(crate::access::unauthorized_error(cx.db, cx.request.body))
+        Err(access::unauthorized_error(cx.db, cx.request.body))
     }
 }
 

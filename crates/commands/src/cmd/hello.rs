@@ -3,14 +3,14 @@
 //! supported.
 
 use super::sasl::{FirstMessage, begin, mechanisms_on, report_login};
-use crate::access::{Login, LoginMethod, mechanisms_of, x509};
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::release::{MESSAGE_BYTES_MAX, Release, SESSION_TIMEOUT_MINUTES, WRITE_BATCH_MAX};
-use crate::request::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::request::spec::{Privilege, flag};
-use crate::request::{Outcome, WaitFor};
-use crate::state::pair::{Pair, Part, Role};
+use access::{Login, LoginMethod, mechanisms_of, x509};
+use context::command::Command;
+use context::ctx::Ctx;
+use state::release::{MESSAGE_BYTES_MAX, Release, SESSION_TIMEOUT_MINUTES, WRITE_BATCH_MAX};
+use request::args::{Arg, Kind, arg, check_doc, wrong_type};
+use request::spec::{Privilege, flag};
+use request::{Outcome, WaitFor};
+use state::pair::{Pair, Part, Role};
 use auth::UserName;
 use model::{Binary, DocBuf, Result, Tag, Timestamp, Value, bail, code};
 

@@ -1,17 +1,17 @@
 //! `createIndexes`, `listIndexes`, `dropIndexes`.
 
 use super::list::batch_size;
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::ddl::describe::id_index;
-use crate::ddl::{index_spec, names, system_views, timeseries};
-use crate::read::listing::Listing;
-use crate::read::stats::to_signed;
-use crate::request::Outcome;
-use crate::request::args::{Kind, arg, wrong_type};
-use crate::request::spec::{Privilege, flag};
-use crate::state::cursors::{BatchLimit, CursorInfo};
-use crate::uuid::new_uuid;
+use context::command::Command;
+use context::ctx::Ctx;
+use context::ddl::describe::id_index;
+use context::ddl::{index_spec, names, system_views, timeseries};
+use context::read::listing::Listing;
+use context::read::stats::to_signed;
+use request::Outcome;
+use request::args::{Kind, arg, wrong_type};
+use request::spec::{Privilege, flag};
+use state::cursors::{BatchLimit, CursorInfo};
+use access::uuid::new_uuid;
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use operation::{Progress, split_set_aside};
 use std::cell::Cell;
@@ -391,7 +391,7 @@ fn resolve_collection(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     match cx.value() {
         Value::String(s) => Namespace::new(cx.db, s),
         v => {
-            let wanted = crate::request::generic::uuid(&v).map_err(|_| {
+            let wanted = request::generic::uuid(&v).map_err(|_| {
                 MongoError::new(
                     code::INVALID_NAMESPACE,
                     "collection name has invalid type, expected a string or a UUID",

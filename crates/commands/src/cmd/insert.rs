@@ -1,22 +1,22 @@
 //! `insert`.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::context::retry::StatementIds;
-use crate::crud::statement::report_retried;
-use crate::crud::write_batch::{FLAGS, check_batch, write_errors};
-use crate::ddl::collection::{check_writable, create_implicitly};
-use crate::ddl::identity::check_uuid;
-use crate::ddl::names;
-use crate::ddl::timeseries::Series;
-use crate::request::Outcome;
-use crate::request::args::{Arg, Kind, arg};
-use crate::request::asked::RightsRequest;
-use crate::request::spec::{Durability, LatencyKind, OpClass, Privilege};
-use crate::rules::document_id::{check_id, new_object_id};
-use crate::rules::validator::Validator;
-use crate::state::capped;
-use crate::state::service::is_collection_gone;
+use context::command::Command;
+use context::ctx::Ctx;
+use context::retry::StatementIds;
+use context::crud::statement::report_retried;
+use context::crud::write_batch::{FLAGS, check_batch, write_errors};
+use context::ddl::collection::{check_writable, create_implicitly};
+use context::ddl::identity::check_uuid;
+use context::ddl::names;
+use context::ddl::timeseries::Series;
+use request::Outcome;
+use request::args::{Arg, Kind, arg};
+use request::asked::RightsRequest;
+use request::spec::{Durability, LatencyKind, OpClass, Privilege};
+use context::rules::document_id::{check_id, new_object_id};
+use context::rules::validator::Validator;
+use state::capped;
+use state::service::is_collection_gone;
 use auth::{Action, Target};
 use model::bucket::{self, SeriesOptions};
 use model::{

@@ -1,16 +1,16 @@
 //! `listDatabases` and `listCollections`.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::ddl::describe::{describe, describe_buckets};
-use crate::ddl::system_views;
-use crate::matcher::Matcher;
-use crate::read::listing::Listing;
-use crate::request::Outcome;
-use crate::request::args::{Arg, Args, Kind, arg, check_doc};
-use crate::request::asked::RightsRequest;
-use crate::request::spec::{Privilege, flag};
-use crate::state::cursors::{BatchLimit, CursorInfo};
+use context::command::Command;
+use context::ctx::Ctx;
+use context::ddl::describe::{describe, describe_buckets};
+use context::ddl::system_views;
+use state::matcher::Matcher;
+use context::read::listing::Listing;
+use request::Outcome;
+use request::args::{Arg, Args, Kind, arg, check_doc};
+use request::asked::RightsRequest;
+use request::spec::{Privilege, flag};
+use state::cursors::{BatchLimit, CursorInfo};
 use model::{DocBuf, Namespace, Result, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
@@ -67,7 +67,7 @@ fn list_databases(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .allows(auth::Target::Cluster, &[auth::Action::ListDatabases]);
     let only = match cx.args.value("authorizedDatabases").as_bool() {
         Some(false) if !all => {
-            return Err(crate::access::unauthorized_error(cx.db, cx.request.body));
+            return Err(access::unauthorized_error(cx.db, cx.request.body));
         }
         Some(only) => only,
         None => !all,

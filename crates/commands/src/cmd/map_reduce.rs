@@ -2,15 +2,15 @@
 //! expression runs `map` and returns the emitted values, `$group` reduces, `$project` finalizes,
 //! `$out` or `$merge` writes. `jsMode` and `verbose` are accepted without effect, as in MongoDB.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::context::env::{CollationArg, environment, script_library};
-use crate::ddl::names;
-use crate::read::{QueryCursor, StoreHost, WritingCursor};
-use crate::request::Outcome;
-use crate::request::args::{Arg, Args, Kind, arg, check_doc, show};
-use crate::request::asked::RightsRequest;
-use crate::request::spec::{LatencyKind, Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use context::env::{CollationArg, environment, script_library};
+use context::ddl::names;
+use context::read::{QueryCursor, StoreHost, WritingCursor};
+use request::Outcome;
+use request::args::{Arg, Args, Kind, arg, check_doc, show};
+use request::asked::RightsRequest;
+use request::spec::{LatencyKind, Privilege, flag};
 use auth::{Action, Target};
 use model::{ArrayWriter, DocBuf, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;

@@ -2,12 +2,12 @@
 //! always the primary: `replSetStepDown`, `replSetStepUp`, `replSetFreeze`, `replSetMaintenance`,
 //! `replSetSyncFrom`, `replSetAbortPrimaryCatchUp`, `setIndexCommitQuorum`.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::ddl::names;
-use crate::request::Outcome;
-use crate::request::args::{Kind, arg, to_i64, wrong_type};
-use crate::request::spec::{Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use context::ddl::names;
+use request::Outcome;
+use request::args::{Kind, arg, to_i64, wrong_type};
+use request::spec::{Privilege, flag};
 use model::{MongoError, Result, Tag, Value, bail, code};
 
 const STATE: Privilege = Privilege::Cluster(&[auth::Action::ReplSetStateChange]);

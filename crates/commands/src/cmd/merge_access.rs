@@ -1,13 +1,13 @@
 //! `_mergeAuthzCollections`: mongorestore uses it to load users and roles from collections that it
 //! has filled before.
 
-use crate::access::{ROLES, USERS};
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::args::{Args, Kind, arg};
-use crate::request::asked::RightsRequest;
-use crate::request::spec::{Privilege, flag};
+use access::{ROLES, USERS};
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::args::{Args, Kind, arg};
+use request::asked::RightsRequest;
+use request::spec::{Privilege, flag};
 use auth::Action::{CreateRole, CreateUser, DropRole, DropUser, Find, GrantRole, RevokeRole};
 use auth::{StoredRole, Target, role_list};
 use model::{Array, Doc, DocBuf, Namespace, Result, bail, code};

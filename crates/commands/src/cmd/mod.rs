@@ -1,7 +1,7 @@
 //! One file per command; small related commands share one. Each file exports `COMMANDS`, which
 //! [`FAMILIES`] joins. Must not know: the dispatcher.
 
-use crate::context::command::Command;
+use context::command::Command;
 
 pub(crate) mod followed;
 

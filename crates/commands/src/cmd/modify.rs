@@ -1,23 +1,23 @@
 //! `update`, `delete`, `findAndModify`.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::context::env::{CollationArg, environment};
-use crate::context::retry::single;
-use crate::crud::args::write::{DELETE, FIND_AND_MODIFY, UPDATE};
-use crate::crud::args::{DeleteOp, FindAndModifyArgs, UpdateOp, WriteArgs};
-use crate::crud::done::WriteOutcome;
-use crate::crud::selector::SuspendedStatement;
-use crate::crud::statement::{
+use context::command::Command;
+use context::ctx::Ctx;
+use context::env::{CollationArg, environment};
+use context::retry::single;
+use context::crud::args::write::{DELETE, FIND_AND_MODIFY, UPDATE};
+use context::crud::args::{DeleteOp, FindAndModifyArgs, UpdateOp, WriteArgs};
+use context::crud::done::WriteOutcome;
+use context::crud::selector::SuspendedStatement;
+use context::crud::statement::{
     WriteOptions, earlier_effect, one_delete, one_update, report, report_retried,
 };
-use crate::crud::write_batch::{FLAGS, check_batch, write_errors};
-use crate::ddl::collection::collection;
-use crate::ddl::names;
-use crate::request::Outcome;
-use crate::request::args::{Args, Kind};
-use crate::request::asked::RightsRequest;
-use crate::request::spec::{Durability, LatencyKind, OpClass, Privilege, flag};
+use context::crud::write_batch::{FLAGS, check_batch, write_errors};
+use context::ddl::collection::collection;
+use context::ddl::names;
+use request::Outcome;
+use request::args::{Args, Kind};
+use request::asked::RightsRequest;
+use request::spec::{Durability, LatencyKind, OpClass, Privilege, flag};
 use auth::Action::{self, Find, Insert, Remove, Update};
 use auth::Target;
 use model::{Bump, Doc, DocBuf, DocWriter, MongoError, OwnedValue, Result, Value, bail};

@@ -1,13 +1,13 @@
 //! `currentOp` and `killOp`.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::args::{Kind, arg, wrong_type};
-use crate::request::asked::RightsRequest;
-use crate::request::generic;
-use crate::request::spec::{Privilege, flag};
-use crate::state::operations::{IdleSelection, list};
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::args::{Kind, arg, wrong_type};
+use request::asked::RightsRequest;
+use request::generic;
+use request::spec::{Privilege, flag};
+use state::operations::{IdleSelection, list};
 use model::{DocBuf, Result, Tag, Value, bail, code};
 use std::sync::atomic::Ordering;
 
@@ -89,7 +89,7 @@ fn kill_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 code::BAD_VALUE,
                 "Expected field \"op\" to have a value exactly representable as a 64-bit integer, \
                     given {}",
-                crate::request::args::show(&v)
+                request::args::show(&v)
             ),
         },
     };
@@ -113,7 +113,7 @@ fn kill_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     // The reply does not reveal whether another user has such an operation.
     if !any && !found {
-        return Err(crate::access::unauthorized_error(cx.db, cx.request.body));
+        return Err(access::unauthorized_error(cx.db, cx.request.body));
     }
     cx.reply.put("info", "attempting to kill op");
     Ok(Outcome::Reply)

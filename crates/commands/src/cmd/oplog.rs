@@ -1,10 +1,10 @@
 //! `appendOplogNote`, `replSetResizeOplog`: changes of the log by clients.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::args::{Kind, arg};
-use crate::request::spec::{Durability, Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::args::{Kind, arg};
+use request::spec::{Durability, Privilege, flag};
 use model::{Doc, MongoError, Number, Result, Tag, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[

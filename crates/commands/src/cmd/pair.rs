@@ -1,13 +1,13 @@
 //! `quarryPair`: the role of this server in a pair, set by `quarry follow --standby` and `quarry
 //! follow promote` (docs/adr/0084-standby.md).
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::args::{Kind, arg};
-use crate::request::spec::{Privilege, flag};
-use crate::state::pair::{self, Part, Role};
-use crate::state::replica_set;
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::args::{Kind, arg};
+use request::spec::{Privilege, flag};
+use state::pair::{self, Part, Role};
+use state::replica_set;
 use model::{Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(

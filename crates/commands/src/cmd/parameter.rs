@@ -1,11 +1,11 @@
 //! `getParameter` and `setParameter`.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::args::{Arg, Kind, arg, check_doc};
-use crate::request::spec::{Privilege, flag};
-use crate::state::parameters::{PARAMETERS, Parameter, Parameters, SetPhase};
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::args::{Arg, Kind, arg, check_doc};
+use request::spec::{Privilege, flag};
+use state::parameters::{PARAMETERS, Parameter, Parameters, SetPhase};
 use model::{Result, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
@@ -101,7 +101,7 @@ fn get(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let own =
-        |name: &str| crate::request::generic::is_generic(name) && Parameters::find(name).is_none();
+        |name: &str| request::generic::is_generic(name) && Parameters::find(name).is_none();
     let changes: Vec<_> = cx
         .request
         .body

@@ -1,8 +1,8 @@
 //! `ping`.
 
-use crate::context::command::Command;
-use crate::request::Outcome;
-use crate::request::spec::{Privilege, flag};
+use context::command::Command;
+use request::Outcome;
+use request::spec::{Privilege, flag};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "ping",

@@ -1,13 +1,13 @@
 //! `planCacheClear`, `planCacheListFilters`, `planCacheSetFilter`, `planCacheClearFilters`. Filters
 //! are kept in memory only, as in MongoDB; the planner reads them.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::ddl::names;
-use crate::request::Outcome;
-use crate::request::args::{Arg, Kind, arg, collection_name};
-use crate::request::spec::{Privilege, flag};
-use crate::state::plan_filters::ShapeParts;
+use context::command::Command;
+use context::ctx::Ctx;
+use context::ddl::names;
+use request::Outcome;
+use request::args::{Arg, Kind, arg, collection_name};
+use request::spec::{Privilege, flag};
+use state::plan_filters::ShapeParts;
 use model::{Array, Doc, Namespace, Result, Value, bail, code};
 use query::explain::Shape;
 use query::plan::PlanCache;
@@ -147,7 +147,7 @@ fn shape<'a>(cx: &Ctx<'a, '_>) -> Result<ShapeParts<'a>> {
             );
         }
         if !c.contains("locale") {
-            return Err(crate::request::args::missing_field("collation.locale"));
+            return Err(request::args::missing_field("collation.locale"));
         }
         cx.service.check_collation(c)?;
     }

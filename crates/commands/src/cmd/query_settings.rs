@@ -1,14 +1,14 @@
 //! `setQuerySettings` and `removeQuerySettings`: they select a shape by a query, or by the hash of
 //! a shape that has settings.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::read::settings::{self, SETTINGS};
-use crate::read::shape;
-use crate::request::Outcome;
-use crate::request::args::{Kind, arg, missing_field, wrong_type};
-use crate::request::spec::{Privilege, flag};
-use crate::state::query_settings::ShapeSettings;
+use context::command::Command;
+use context::ctx::Ctx;
+use context::read::settings::{self, SETTINGS};
+use context::read::shape;
+use request::Outcome;
+use request::args::{Kind, arg, missing_field, wrong_type};
+use request::spec::{Privilege, flag};
+use state::query_settings::ShapeSettings;
 use model::{Doc, DocBuf, Result, Tag, Value, bail, code, namespace};
 
 pub(crate) static COMMANDS: &[Command] = &[

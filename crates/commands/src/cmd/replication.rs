@@ -1,12 +1,12 @@
 //! `replSetGetStatus`, `replSetGetConfig`, `replSetInitiate`, `replSetReconfig`, `replSetGetRBID`:
 //! answered for a set with one member, always the primary, or refused on a standalone server.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::spec::{Privilege, flag};
-use crate::state::pair::Role;
-use crate::state::replica_set;
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::spec::{Privilege, flag};
+use state::pair::Role;
+use state::replica_set;
 use model::compare::compare;
 use model::{DocWriter, MongoError, Result, Timestamp, Value, code, doc_fields};
 

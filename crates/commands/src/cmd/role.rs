@@ -1,14 +1,14 @@
 //! `createRole`, `updateRole`, `dropRole`, `dropAllRolesFromDatabase`, `grantPrivilegesToRole`,
 //! `revokePrivilegesFromRole`, `grantRolesToRole`, `revokeRolesFromRole`.
 
-use crate::access::{ROLES, USERS};
+use access::{ROLES, USERS};
 use crate::cmd::audit::{EventFields, run_audited};
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::args::{Arg, Args, Kind, arg};
-use crate::request::asked::RightsRequest;
-use crate::request::spec::{Privilege as Row, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::args::{Arg, Args, Kind, arg};
+use request::asked::RightsRequest;
+use request::spec::{Privilege as Row, flag};
 use auth::{
     Action, Privilege, Restrictions, RoleName, Target, builtin, parse_restrictions, privilege_list,
     role_list,

@@ -1,14 +1,14 @@
 //! `saslStart`, `saslContinue`, `authenticate`, `logout`.
 
-use crate::access::{
+use access::{
     Login, LoginMethod, Moment, authentication_error, expects_token, plain_start, rounds,
     sasl_continue, sasl_start, token_continue, token_start, x509,
 };
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::request::spec::{Privilege, flag};
-use crate::request::{Outcome, WaitFor};
+use context::command::Command;
+use context::ctx::Ctx;
+use request::args::{Arg, Kind, arg, check_doc, wrong_type};
+use request::spec::{Privilege, flag};
+use request::{Outcome, WaitFor};
 use identity_oidc::CurrentTime;
 use model::{Binary, MongoError, Result, Tag, Value, bail, code};
 
@@ -75,7 +75,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 fn payload(value: &Value<'_>) -> Result<Vec<u8>> {
     match value {
         Value::Binary(b) => Ok(b.bytes.to_vec()),
-        Value::String(text) => match crate::access::from_base64(text) {
+        Value::String(text) => match access::from_base64(text) {
             Some(bytes) => Ok(bytes),
             None => bail!(code::BAD_VALUE, "the payload is not base64"),
         },
@@ -248,7 +248,7 @@ fn authenticate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let name = cx.args.str("mechanism").unwrap_or("MONGODB-CR");
     let on = mechanisms_on(cx);
     if name != "MONGODB-X509" || !on.iter().any(|m| m == name) {
-        return Err(crate::access::no_mechanism(name));
+        return Err(access::no_mechanism(name));
     }
     if cx.db != "$external" {
         bail!(

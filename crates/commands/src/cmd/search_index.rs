@@ -2,16 +2,16 @@
 //! the definitions of search indexes in the catalog; the feeder builds the indexes. Errors: 31082
 //! without a log, 8 for invalid definitions, 26, 27, 68, 166.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::ddl::names;
-use crate::read::listing::Listing;
-use crate::read::search::{is_named, list as described, no_search_error};
-use crate::request::Outcome;
-use crate::request::args::{Kind, arg, wrong_type};
-use crate::request::spec::{Privilege, flag};
-use crate::state::cursors::{BatchLimit, CursorInfo};
-use crate::state::search::SearchDefinition;
+use context::command::Command;
+use context::ctx::Ctx;
+use context::ddl::names;
+use context::read::listing::Listing;
+use context::read::search::{is_named, list as described, no_search_error};
+use request::Outcome;
+use request::args::{Kind, arg, wrong_type};
+use request::spec::{Privilege, flag};
+use state::cursors::{BatchLimit, CursorInfo};
+use state::search::SearchDefinition;
 use model::{Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::Collection;

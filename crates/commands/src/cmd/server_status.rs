@@ -3,16 +3,16 @@
 //! number types have to be exact; `uptime` is a whole double.
 
 use crate::cmd::followed;
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::read::locks;
-use crate::read::stats::{to_signed, write_latency};
-use crate::release::Release;
-use crate::request::Outcome;
-use crate::request::spec::{CommandTable, LatencyKind, OpClass, Privilege, flag};
-use crate::state::admission::GateMetrics;
-use crate::state::machine::Process;
-use crate::state::service::Service;
+use context::command::Command;
+use context::ctx::Ctx;
+use context::read::locks;
+use context::read::stats::{to_signed, write_latency};
+use state::release::Release;
+use request::Outcome;
+use request::spec::{CommandTable, LatencyKind, OpClass, Privilege, flag};
+use state::admission::GateMetrics;
+use state::machine::Process;
+use state::service::Service;
 use metrics::LatencyCounts;
 use model::{DocBuf, DocWriter, Result, Value, doc_fields};
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,15 +1,15 @@
 //! `startSession`, `endSessions`, `refreshSessions`, `killSessions`, `killAllSessions`,
 //! `killAllSessionsByPattern`.
 
-use crate::access::user::digest;
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::release::SESSION_TIMEOUT_MINUTES;
-use crate::request::Outcome;
-use crate::request::args::{Arg, Args, Kind, arg, check_doc, wrong_type};
-use crate::request::asked::RightsRequest;
-use crate::request::generic;
-use crate::request::spec::{Privilege, flag};
+use access::user::digest;
+use context::command::Command;
+use context::ctx::Ctx;
+use state::release::SESSION_TIMEOUT_MINUTES;
+use request::Outcome;
+use request::args::{Arg, Args, Kind, arg, check_doc, wrong_type};
+use request::asked::RightsRequest;
+use request::generic;
+use request::spec::{Privilege, flag};
 use auth::{Action, Target, UserName};
 use model::{Array, Binary, Result, Tag, Value, bail, code};
 

@@ -1,11 +1,11 @@
 //! `shutdown`: ends the process in the same way as a signal: running requests get time to finish,
 //! data is flushed. The client's connection is closed without a reply.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::args::{Kind, arg};
-use crate::request::spec::{Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::args::{Kind, arg};
+use request::spec::{Privilege, flag};
 use model::{Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(

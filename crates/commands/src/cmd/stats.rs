@@ -1,13 +1,13 @@
 //! `collStats`, `dbStats`, `dataSize`.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::ddl::{index_spec, names};
-use crate::read::stats::{fit, storage_stats, sum_indexes, to_signed};
-use crate::request::Outcome;
-use crate::request::args::{Kind, arg};
-use crate::request::asked::RightsRequest;
-use crate::request::spec::{Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use context::ddl::{index_spec, names};
+use context::read::stats::{fit, storage_stats, sum_indexes, to_signed};
+use request::Outcome;
+use request::args::{Kind, arg};
+use request::asked::RightsRequest;
+use request::spec::{Privilege, flag};
 use model::{Doc, Namespace, Result, Value, bail, code, compare};
 use std::cmp::Ordering;
 use store::{Collection, ReadView};

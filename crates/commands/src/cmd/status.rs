@@ -1,12 +1,12 @@
 //! Small commands that report: `whatsmyuri`, `getCmdLineOpts`, `getLog`, `listCommands`,
 //! `connPoolStats`, `lockInfo`, `hostInfo`, `logRotate`.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::args::{Kind, arg, wrong_type};
-use crate::request::spec::{Privilege, Spec, flag};
-use crate::state::machine::Host;
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::args::{Kind, arg, wrong_type};
+use request::spec::{Privilege, Spec, flag};
+use state::machine::Host;
 use model::{Result, Tag, Value, bail, code, doc_fields};
 
 pub(crate) static COMMANDS: &[Command] = &[

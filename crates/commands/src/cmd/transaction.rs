@@ -1,10 +1,10 @@
 //! `commitTransaction`, `abortTransaction`.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::args::{Kind, arg};
-use crate::request::spec::{Durability, Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::args::{Kind, arg};
+use request::spec::{Durability, Privilege, flag};
 use model::{MongoError, Result};
 
 const FLAGS: u32 = flag::ADMIN

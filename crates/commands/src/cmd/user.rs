@@ -1,18 +1,18 @@
 //! `createUser`, `updateUser`, `dropUser`, `dropAllUsersFromDatabase`, `grantRolesToUser`,
 //! `revokeRolesFromUser`.
 
-use crate::access::{USERS, rounds};
+use access::{USERS, rounds};
 use crate::cmd::audit::{EventFields, run_audited};
 use crate::cmd::role::{
     check_roles, edit_roles, listed_roles, needs_of_grant, needs_of_restrictions, needs_of_revoke,
     needs_of_roles, replace_field, roles_of, some_roles, write_roles,
 };
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::args::{Arg, Kind, arg};
-use crate::request::asked::RightsRequest;
-use crate::request::spec::{Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::args::{Arg, Kind, arg};
+use request::asked::RightsRequest;
+use request::spec::{Privilege, flag};
 use auth::scram::{Credentials, Mechanism, Secret};
 use auth::{Action, Restrictions, Target, UserName, parse_restrictions};
 use model::{Binary, Doc, DocBuf, MongoError, Result, bail, code};
@@ -247,12 +247,12 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     let Some(roles) = listed_roles(&cx.args, cx.db)? else {
-        return Err(crate::request::args::missing_field("createUser.roles"));
+        return Err(request::args::missing_field("createUser.roles"));
     };
     let kept = credentials(cx, &name)?;
     let restrictions = restrictions(cx)?;
     check_roles(cx, &roles)?;
-    let id: [u8; 16] = crate::uuid::new_uuid();
+    let id: [u8; 16] = access::uuid::new_uuid();
     let doc = DocBuf::build(|w| {
         let uuid = Binary {
             subtype: 4,

@@ -1,11 +1,11 @@
 //! `setUserWriteBlockMode`: blocks the writes of users until it is called again.
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::args::{Kind, arg};
-use crate::request::spec::{Privilege, flag};
-use crate::state::user_writes::reason;
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::args::{Kind, arg};
+use request::spec::{Privilege, flag};
+use state::user_writes::reason;
 use model::{Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(

@@ -2,11 +2,11 @@
 //! turns it holds no resource of the engine except the snapshot from which it is built.
 
 use super::changed::each_id;
-use crate::state::search::{IndexHandle, SearchDefinition, Status};
-use crate::state::service::Service;
 use memory::Charge;
 use model::{Doc, MongoError, Namespace, Result, Timestamp};
 use search::{Index, IndexLocation, WRITER_BYTES, Writer};
+use state::search::{IndexHandle, SearchDefinition, Status};
+use state::service::Service;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -156,7 +156,7 @@ impl Follower {
         Ok(())
     }
 
-    pub(super) fn uuid(&self) -> [u8; 16] {
+    pub(crate) fn uuid(&self) -> [u8; 16] {
         self.coll.uuid()
     }
 
@@ -164,7 +164,7 @@ impl Follower {
         self.coll.ns()
     }
 
-    pub(super) fn collection(&self) -> &Collection {
+    pub(crate) fn collection(&self) -> &Collection {
         &self.coll
     }
 

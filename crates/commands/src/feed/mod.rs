@@ -8,11 +8,11 @@
 mod changed;
 mod follower;
 
-use crate::state::search::SearchDefinition;
-use crate::state::service::Service;
-use crate::state::workers::RoundContext;
 use follower::{CONSUMERS, Follower, consumer_name, folder_name};
 use model::{Namespace, Result};
+use state::search::SearchDefinition;
+use state::service::Service;
+use state::workers::RoundContext;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,9 +8,7 @@
 mod pace;
 mod rule;
 
-use crate::read::StoreHost;
-use crate::state::service::Service;
-use crate::state::ttl::{Entry, says_so};
+use context::read::StoreHost;
 use model::{Bump, Doc, Result};
 use operators::Env;
 use pace::{Pace, nap};
@@ -18,6 +16,8 @@ use query::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use query::physical::CollectionRead;
 use rule::{ExpiryQuery, Rule, Rules};
 use rustc_hash::FxHashMap;
+use state::service::Service;
+use state::ttl::{Entry, says_so};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};

@@ -1,7 +1,7 @@
 //! Throttles the TTL monitor: while clients read or write, it works for a small fraction of the
 //! time and sleeps for the rest.
 
-use crate::state::service::Service;
+use state::service::Service;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,7 @@
 //! time of a measurement. Each rule becomes a filter, so that the search and the check under the
 //! lock use the same condition.
 
-use crate::ddl::index_spec::ttl_seconds;
+use context::ddl::index_spec::ttl_seconds;
 use model::{DocBuf, Result, Value};
 use operators::Env;
 use operators::expr::ParseCx;
@@ -39,7 +39,7 @@ impl Rules {
     pub(super) fn of(c: &Collection) -> Rules {
         let options = c.options();
         let (options, indexes) = (options.doc(), c.indexes());
-        let none = !crate::state::ttl::says_so(options, indexes.iter().map(|i| i.spec()));
+        let none = !state::ttl::says_so(options, indexes.iter().map(|i| i.spec()));
         let mut found = Rules {
             rules: Vec::new(),
             invalid: 0,

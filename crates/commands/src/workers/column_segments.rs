@@ -2,8 +2,8 @@
 //! changed documents. No operation waits for it: where segments are missing, documents are read.
 
 use super::worker::{Class, NextRound, Worker, never};
-use crate::state::service::Service;
-use crate::state::workers::RoundContext;
+use state::service::Service;
+use state::workers::RoundContext;
 use model::Result;
 use query::segments::build_next;
 use std::collections::HashMap;

@@ -2,7 +2,7 @@
 //! no writes, so that the operation time advances.
 
 use super::worker::{NextRound, Worker};
-use crate::state::service::Service;
+use state::service::Service;
 use model::{Result, Timestamp};
 
 /// Interval in seconds at which the time is written while there are no writes.

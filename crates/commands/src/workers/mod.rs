@@ -5,9 +5,9 @@
 mod schedule;
 mod worker;
 
-use crate::state::service::Service;
-pub use crate::state::workers::{Progress, RoundContext, Workers};
 pub use schedule::{Schedule, run};
+use state::service::Service;
+pub use state::workers::{Progress, RoundContext, Workers};
 pub use worker::{Class, NextRound, Worker, WorkerFn, never};
 
 /// A worker by its name.

@@ -3,7 +3,7 @@
 //! sample or has changed since.
 
 use super::worker::{Class, NextRound, Worker, never};
-use crate::state::service::Service;
+use state::service::Service;
 use model::{Namespace, Result};
 use query::plan::PlanCache;
 use std::time::Duration;

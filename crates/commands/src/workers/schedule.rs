@@ -1,8 +1,8 @@
 //! Schedules the rounds of workers. Must not know: threads, what workers do.
 
 use super::worker::{NextRound, Worker, WorkerFn};
-use crate::state::service::Service;
-use crate::state::workers::{Progress, RoundContext};
+use state::service::Service;
+use state::workers::{Progress, RoundContext};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

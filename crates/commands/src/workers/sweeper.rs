@@ -2,8 +2,8 @@
 //! start also that of documents and index entries that belong to nothing in the catalog.
 
 use super::worker::{Class, NextRound, Worker, never};
-use crate::state::service::Service;
-use crate::state::workers::RoundContext;
+use state::service::Service;
+use state::workers::RoundContext;
 use model::Result;
 use operation::interrupted_error;
 use std::time::Duration;

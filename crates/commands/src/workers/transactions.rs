@@ -1,7 +1,7 @@
 //! Aborts transactions whose time is over.
 
 use super::worker::{NextRound, Worker};
-use crate::state::service::Service;
+use state::service::Service;
 
 pub(super) static WORKER: Worker = Worker::short("transactions", || {
     Box::new(|service, _| {

@@ -1,8 +1,8 @@
 //! The definition of a background worker. Must not know: which workers exist, threads.
 
-use crate::state::service::Service;
-use crate::state::workers::RoundContext;
 use model::Result;
+use state::service::Service;
+use state::workers::RoundContext;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -3,11 +3,11 @@
 use crate::access::{ELSEWHERE, code, log_in, run, user, with_root};
 use crate::behaviour::{logging_store, send, serve};
 use crate::interrupts::json;
-use commands::state::audit::AuditSettings;
 use commands::{Config, Connection, Dispatcher};
 use logs::{Audit, AuditTarget, Rotate};
 use model::{DocBuf, doc};
 use serde_json::Value as Json;
+use state::audit::AuditSettings;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::TempDir;

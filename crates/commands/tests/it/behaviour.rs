@@ -88,7 +88,7 @@ pub(crate) fn serve(config: Config, store: Arc<store::Store>) -> Arc<Dispatcher>
 pub(crate) fn serve_whole(config: Config, store: Arc<store::Store>) -> Arc<Dispatcher> {
     let server = serve(config, store);
     let service = server.service();
-    let network = commands::state::Network::default;
+    let network = state::Network::default;
     assert!(service.state.network.set(Box::new(network)).is_ok());
     let disk = || Some((1 << 30, 2 << 30));
     assert!(service.state.disk_bytes.set(Box::new(disk)).is_ok());

@@ -3,8 +3,8 @@
 
 use crate::interrupts::fill;
 use crate::observability::LoggingServer;
-use commands::state::Network;
 use model::{Doc, Value};
+use state::Network;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -2,10 +2,10 @@
 //! not given, as in MongoDB's parsers, unless a row says otherwise.
 
 use crate::behaviour::{send, serve, store};
-use commands::request::args::Kind;
-use commands::request::spec::flag;
 use commands::{Config, registry};
 use model::{DocBuf, Value, doc};
+use request::args::Kind;
+use request::spec::flag;
 
 /// Optional arguments for which null is a wrong type: from recordings, or required.
 const STRICT: &[(&str, &str)] = &[

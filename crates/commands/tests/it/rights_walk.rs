@@ -5,9 +5,9 @@
 
 use crate::access::{ELSEWHERE, log_in, run, user, with_root};
 use crate::rights_touch::{CHANGES, LOOKS};
-use commands::request::spec::{Privilege, Spec, flag};
 use commands::{Connection, Dispatcher, Outcome, Request, Sequence, registry};
 use model::{Decimal128, Doc, DocBuf, Namespace, ObjectId, OwnedValue, Value, doc, extjson};
+use request::spec::{Privilege, Spec, flag};
 use std::sync::Arc;
 use store::ReadView;
 

@@ -4,12 +4,12 @@
 use crate::behaviour::send;
 use crate::interrupts::json;
 use crate::tails::ConnectionWaker;
-use commands::request::WaitFor;
 use commands::{
     Clock, Config, Connection, Dispatcher, Outcome, Request, Service, StoreHooks, SystemClock,
     registry,
 };
 use model::{Binary, DocBuf, Value, doc};
+use request::WaitFor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;

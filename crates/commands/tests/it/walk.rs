@@ -313,7 +313,7 @@ fn arguments_of_commands() {
             walk.service.service().flush().expect("a flush");
             continue;
         }
-        let dbs: &[&str] = if spec.is(commands::request::spec::flag::ADMIN) {
+        let dbs: &[&str] = if spec.is(request::spec::flag::ADMIN) {
             &["admin"]
         } else {
             &["test"]

@@ -6,11 +6,12 @@
 use crate::catalog::buckets::OpenBuckets;
 use crate::catalog::capped::{CappedGuards, Limits};
 use crate::catalog::large::LARGE_BYTES;
+use crate::catalog::last::read_last;
 use crate::catalog::live::{CollectionCounters, Order};
 use crate::catalog::row::{CatalogRow, IndexRow, Kind};
 use crate::catalog::shared::Shared;
 use crate::error;
-use crate::format::{keys, meta, record};
+use crate::format::{keys, meta};
 use crate::gate::{ClosingGuard, Gate, SharedGuard};
 use crate::index::{Index, Usage, WantedFields};
 use crate::log::{Log, NamespaceHash};
@@ -19,7 +20,6 @@ use model::bucket::SeriesOptions;
 use model::{Collate, Doc, DocBuf, ErrorKind, Namespace, Result, Value};
 use operation::Operation;
 use std::any::Any;
-use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -163,7 +163,7 @@ impl Collection {
             reserved,
         };
         if counts[0] > 0 {
-            load_last(reader, row.ident, in_order, &mut order)?;
+            read_last(reader, row.ident, in_order, &mut order)?;
         }
         let options = row.options.doc();
         let live = CollectionCounters::new(counts, in_order, order, shared.order_bytes.clone());
@@ -569,35 +569,4 @@ fn stored_counts(ident: u32, reader: &dyn Reader) -> Result<[i64; 2]> {
     let found = reader.get_with(Table::Meta, &meta::counter(ident), read);
     found.map_err(error::storage)?;
     Ok(counts)
-}
-
-/// Reads the last document: no key is above its key, and in an ordered collection it has the
-/// highest sequence; there a damaged one is passed over.
-fn load_last(reader: &dyn Reader, ident: u32, in_order: bool, order: &mut Order) -> Result<()> {
-    let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
-    let opts = CursorOpts {
-        reverse: true,
-        limit_hint: 1,
-        ..CursorOpts::default()
-    };
-    let range = KeyRange {
-        lower: &lower,
-        upper: &upper,
-    };
-    let mut cursor = reader
-        .cursor(Table::Doc, range, opts)
-        .map_err(error::storage)?;
-    let is_done = Cell::new(false);
-    let last = &mut |key: &[u8], value: &[u8]| {
-        if order.max_key.is_empty() {
-            order.max_key = key.to_vec();
-        }
-        let seq = record::read(value).map(|(header, _)| header.insert_seq);
-        let seq = seq.filter(|seq| *seq < record::SEQ_END);
-        order.next_seq = order.next_seq.max(seq.map_or(0, |seq| seq + 1));
-        is_done.set(seq.is_some() || !in_order);
-        !is_done.get()
-    };
-    while cursor.visit(1, last).map_err(error::storage)? && !is_done.get() {}
-    Ok(())
 }

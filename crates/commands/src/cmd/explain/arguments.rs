@@ -1,8 +1,8 @@
 //! The command inside `explain`: its arguments and its filter.
 
-use crate::context::ctx::Ctx;
-use crate::ddl::names;
-use crate::request::args::{Arg, Args, missing_field, wrong_type};
+use context::ctx::Ctx;
+use context::ddl::names;
+use request::args::{Arg, Args, missing_field, wrong_type};
 use model::{Doc, DocBuf, Namespace, Result, Tag, Value};
 use operators::Env;
 use operators::expr::ParseCx;

@@ -1,8 +1,8 @@
 //! A query that is explained: its operators are run if the verbosity requires it, and shown.
 
-use crate::context::ctx::Ctx;
-use crate::release::Release;
-use crate::request::Outcome;
+use context::ctx::Ctx;
+use state::release::Release;
+use request::Outcome;
 use model::{DocWriter, Namespace, Result, Value};
 use query::exec::ExecContext;
 use query::explain::{ExplainedQuery, Shape, shape_of};
@@ -134,7 +134,7 @@ pub(crate) fn reply(cx: &mut Ctx<'_, '_>, fill: impl FnOnce(&mut DocWriter<'_>))
         explained.first(),
         Some(("find" | "aggregate" | "distinct", _))
     ) {
-        let hash = crate::read::shape::hash(cx.db, explained);
+        let hash = context::read::shape::hash(cx.db, explained);
         cx.reply.put("queryShapeHash", hash.as_str());
     }
     cx.reply.put("command", explained);

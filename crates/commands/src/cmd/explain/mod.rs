@@ -7,12 +7,12 @@ pub(crate) mod explained;
 mod read;
 mod write;
 
-use crate::context::command::Command;
-use crate::context::ctx::Ctx;
-use crate::request::Outcome;
-use crate::request::args::{Kind, arg};
-use crate::request::asked::RightsRequest;
-use crate::request::spec::{Privilege, flag};
+use context::command::Command;
+use context::ctx::Ctx;
+use request::Outcome;
+use request::args::{Kind, arg};
+use request::asked::RightsRequest;
+use request::spec::{Privilege, flag};
 use aggregate::{explain_aggregate, explain_map_reduce};
 use explained::Level;
 use model::{Doc, Result, bail, code};

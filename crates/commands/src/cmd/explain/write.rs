@@ -2,15 +2,15 @@
 
 use super::arguments::{arguments, own_namespace, plain_find};
 use super::explained::{ExplainTarget, Level};
-use crate::context::ctx::Ctx;
-use crate::context::env::{CollationArg, environment};
-use crate::crud::args::write::{DELETE, FIND_AND_MODIFY, UPDATE};
-use crate::crud::args::{DeleteOp, FindAndModifyArgs, Mods, UpdateOp};
-use crate::crud::change::UpdateSpec;
-use crate::ddl::collection::collection;
-use crate::read::StoreHost;
-use crate::request::Outcome;
-use crate::state::plan_filters::ShapeParts;
+use context::ctx::Ctx;
+use context::env::{CollationArg, environment};
+use context::crud::args::write::{DELETE, FIND_AND_MODIFY, UPDATE};
+use context::crud::args::{DeleteOp, FindAndModifyArgs, Mods, UpdateOp};
+use context::crud::change::UpdateSpec;
+use context::ddl::collection::collection;
+use context::read::StoreHost;
+use request::Outcome;
+use state::plan_filters::ShapeParts;
 use model::{Doc, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use operators::project::Projection;
