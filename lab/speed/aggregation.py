@@ -92,8 +92,9 @@ def best(rounds, pids, work):
 
 
 class Quarry:
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, memory="4G"):
         self.folder, self.options, self.process, self.port = folder, options, None, 0
+        self.memory = memory
 
     def start(self):
         self.port = free_port()
@@ -106,7 +107,7 @@ class Quarry:
                 "--port",
                 str(self.port),
                 "--memory",
-                "4G",
+                self.memory,
                 "--nounixsocket",
                 *self.options,
             ],

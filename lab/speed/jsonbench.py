@@ -2,7 +2,7 @@
 """The five questions of JSONBench: Quarry by rows and by columns, PostgreSQL's jsonb, and DuckDB
 over JSON and over typed columns.
 
-    lab/speed/jsonbench.py [--events N] [--seed N] [--rounds N] [--dir DIR] [--out FILE]
+    lab/speed/jsonbench.py [--events N] [--seed N] [--rounds N] [--memory SIZE] [--dir DIR] [--out FILE]
 
 Needs pymongo and duckdb, and a release build of `quarry` (QUARRY_BIN); PostgreSQL is left out, with
 a message, if its programs are missing. Events have the form of those of Bluesky's stream, but are
@@ -183,10 +183,10 @@ def parsed(text):
 class QuarrySide:
     """Quarry with documents only, or with a column index on the paths of the questions."""
 
-    def __init__(self, folder, by_columns):
+    def __init__(self, folder, by_columns, memory):
         self.name = "Quarry, columns" if by_columns else "Quarry, rows"
         self.by_columns = by_columns
-        self.server = Quarry(folder)
+        self.server = Quarry(folder, memory=memory)
 
     def start(self):
         self.server.start()
@@ -360,6 +360,7 @@ def main():
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--memory", default="4G", help="Quarry's --memory; the others have no limit")
     parser.add_argument("--dir", help="where data lie; a new folder of the system's if not given")
     parser.add_argument("--out", type=Path, help="the figures as JSON")
     args = parser.parse_args()
@@ -370,8 +371,8 @@ def main():
             for event in events(args.events, args.seed):
                 out.write(json.dumps(event) + "\n")
         sides = [
-            QuarrySide(f"{folder}/rows", False),
-            QuarrySide(f"{folder}/columns", True),
+            QuarrySide(f"{folder}/rows", False, args.memory),
+            QuarrySide(f"{folder}/columns", True, args.memory),
             DuckSide(f"{folder}/json", False),
             DuckSide(f"{folder}/typed", True),
         ]

@@ -24,6 +24,9 @@ use state::service::Service;
 use std::sync::Arc;
 use store::{Change, Collection, ReadView, Usage};
 
+/// The limit of a blocking stage when no other one was set.
+const STAGE_BYTES: usize = 100 << 20;
+
 /// The interface of pipelines to the server.
 #[derive(Clone)]
 pub struct StoreHost {
@@ -41,8 +44,8 @@ pub struct StoreHost {
     allowed: Option<(Namespace, AllowedIndexes)>,
     /// Plans may be taken from the cache and stored in it.
     remember: bool,
-    /// Set when it is first needed.
-    memory_limit_bytes: std::sync::OnceLock<usize>,
+    /// The limit of a blocking stage that the parameter sets, when it was first needed.
+    stage_limit: std::sync::OnceLock<usize>,
 }
 
 impl StoreHost {
@@ -52,7 +55,7 @@ impl StoreHost {
         collation: Option<DocBuf>,
         hint: Option<query::plan::Hint>,
     ) -> StoreHost {
-        let (view, memory_limit_bytes) = (ReadView::LATEST, std::sync::OnceLock::new());
+        let (view, stage_limit) = (ReadView::LATEST, std::sync::OnceLock::new());
         StoreHost {
             service,
             collation,
@@ -62,7 +65,7 @@ impl StoreHost {
             view,
             allowed: None,
             remember: true,
-            memory_limit_bytes,
+            stage_limit,
         }
     }
 
@@ -290,6 +293,17 @@ impl StoreHost {
                 }
             }
         }
+    }
+}
+
+impl StoreHost {
+    /// Bytes of a blocking stage by the parameter.
+    fn stage_limit(&self) -> usize {
+        *self.stage_limit.get_or_init(|| {
+            let parameters = &self.service.state.parameters;
+            let limit = parameters.int("internalQueryMaxBlockingSortMemoryUsageBytes");
+            usize::try_from(limit).unwrap_or(usize::MAX)
+        })
     }
 }
 
@@ -544,14 +558,15 @@ impl Host for StoreHost {
     }
 
     fn memory_limit_bytes(&self) -> usize {
-        let most = *self.memory_limit_bytes.get_or_init(|| {
-            let limit = self
-                .service
-                .state
-                .parameters
-                .int("internalQueryMaxBlockingSortMemoryUsageBytes");
-            usize::try_from(limit).unwrap_or(usize::MAX)
-        });
+        self.service.config.memory.stage_bytes(self.stage_limit())
+    }
+
+    fn spill_threshold_bytes(&self) -> usize {
+        // A limit that was set is kept.
+        let most = match self.stage_limit() {
+            STAGE_BYTES => usize::MAX,
+            limit => limit,
+        };
         self.service.config.memory.stage_bytes(most)
     }
 

@@ -71,6 +71,14 @@ impl<'r> ExecContext<'r> {
         }
     }
 
+    /// Bytes a `$group` holds before it spills or fails.
+    pub fn group_bytes_max(&self) -> usize {
+        match self.allow_disk_use {
+            true => self.host.spill_threshold_bytes(),
+            false => self.host.memory_limit_bytes(),
+        }
+    }
+
     /// Whether a document matches a filter.
     ///
     /// # Errors
@@ -397,6 +405,12 @@ pub trait Host: Sync {
     /// Bytes one blocking stage may hold before it spills or fails.
     fn memory_limit_bytes(&self) -> usize {
         100 * 1024 * 1024
+    }
+
+    /// Bytes one blocking stage that may use temporary files holds before it does; at least
+    /// [`Host::memory_limit_bytes`], more where the server has memory to spare.
+    fn spill_threshold_bytes(&self) -> usize {
+        self.memory_limit_bytes()
     }
 
     /// A fresh temporary file that vanishes when dropped.

@@ -172,7 +172,7 @@ fn own_metrics(
                 .put("spilledDataStorageSize", 0i64);
         }
         Some(("$group", Value::Document(spec))) => {
-            let spilled = over(bytes(after));
+            let spilled = bytes(after) > exec.group_bytes_max() as u64;
             let mut each = w.doc("maxAccumulatorMemoryUsageBytes");
             for (name, _) in spec.iter().filter(|(n, _)| *n != "_id") {
                 each.put(name, 0i64);

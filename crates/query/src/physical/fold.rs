@@ -89,7 +89,7 @@ impl FoldRead {
             },
         };
         let mut taken = PartitionedResult::new();
-        let budget = exec.host.memory_limit_bytes();
+        let budget = exec.group_bytes_max();
         let by_columns = self
             .filter
             .as_ref()

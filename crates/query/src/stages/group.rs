@@ -393,7 +393,7 @@ impl BatchStream for GroupStream {
 
 impl GroupStream {
     fn read(&mut self, input: &mut dyn BatchStream, exec: &ExecContext<'_>) -> Result<()> {
-        let budget = exec.host.memory_limit_bytes();
+        let budget = exec.group_bytes_max();
         let stage = self.stage.clone();
         let mut key = Vec::new();
         drain_ahead(

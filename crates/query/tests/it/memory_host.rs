@@ -26,6 +26,7 @@ pub(crate) type Colls = Arc<Mutex<BTreeMap<Namespace, Coll>>>;
 pub(crate) struct MemoryHost {
     pub(crate) colls: Colls,
     pub(crate) memory_limit_bytes: Option<usize>,
+    pub(crate) spill_threshold_bytes: Option<usize>,
     pub(crate) with_lookup_index: bool,
     /// Number of temporary files requested.
     pub(crate) spills: Arc<AtomicUsize>,
@@ -315,6 +316,10 @@ impl Host for MemoryHost {
     }
     fn memory_limit_bytes(&self) -> usize {
         self.memory_limit_bytes.unwrap_or(100 << 20)
+    }
+    fn spill_threshold_bytes(&self) -> usize {
+        self.spill_threshold_bytes
+            .unwrap_or_else(|| self.memory_limit_bytes())
     }
     fn spill_file(&self) -> Result<cipher::Scratch> {
         self.spills.fetch_add(1, Ordering::Relaxed);

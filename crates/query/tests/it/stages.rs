@@ -343,6 +343,18 @@ fn a_group_past_its_budget_spills_and_keeps_its_order_inside_groups() {
 }
 
 #[test]
+fn a_group_that_may_spill_uses_spare_memory_first() {
+    let mut host = numbers(3000);
+    let spec = doc! { "p": [{ "$group": { "_id": "$k" } }] };
+    host.memory_limit_bytes = Some(50_000);
+    assert_eq!(run(&host, &spec).len(), 3000);
+    let spills = host.spills.swap(0, Ordering::Relaxed);
+    host.spill_threshold_bytes = Some(1 << 20);
+    assert_eq!(run(&host, &spec).len(), 3000);
+    assert_eq!((spills > 1, host.spills.load(Ordering::Relaxed)), (true, 0));
+}
+
+#[test]
 fn geo_near_measures_and_needs_an_index() {
     let host = host_with(
         (0..4)
