@@ -3,10 +3,10 @@
 
     lab/speed/commits.py BEFORE AFTER [--rounds N] [--dir DIR] [--out FILE]
 
-Needs pymongo and duckdb. Each round begins an empty server, loads documents with three indexes and then sends
-each kind of operation many times. The CPU is that of the server's process, with what it does
+Needs pymongo and duckdb. Each round begins an empty server, loads documents with three indexes and
+sends each kind of operation many times. The CPU is that of the server's process, with what it does
 in the background until it is idle; the time of the client does not count. The interval is that of
-the median of the ratios of the rounds, by resampling, at 95 %.
+the median of the rounds' ratios, by resampling, at 95 %.
 """
 
 import argparse
