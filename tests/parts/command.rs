@@ -1,8 +1,8 @@
 //! `toyPing`.
 
-use crate::context::command::Command;
-use crate::request::Outcome;
-use crate::request::spec::Privilege;
+use context::command::Command;
+use request::Outcome;
+use request::spec::Privilege;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "toyPing",
