@@ -1,10 +1,10 @@
-//! Commands of the protocol: registry, argument checks, sessions, cursors; turns every error into a
-//! reply.
+//! Commands of the protocol: one file for each command or family of commands, their table, and the
+//! background workers.
 //!
 //! Promises: a request in, one reply document at the end of the caller's buffer out; no client
 //! input panics.
 //! Must not know: wire framing, sockets, engines, event loops. Before it: `server`. After it:
-//! `query`, `store`.
+//! `dispatch`, `context`, `state`, `request`, `access`.
 
 mod cmd;
 pub mod feed;

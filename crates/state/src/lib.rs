@@ -1,5 +1,8 @@
-//! State of the server that commands read and set: profiling levels, locks against writes, cluster
-//! parameters, plan filters.
+//! What the connections of a server share and commands read and set: cursors, sessions,
+//! transactions, parameters, admission, audit, background workers.
+//!
+//! Promises: each part can be used from every thread. Must not know: which commands exist, how
+//! requests are dispatched, the wire.
 
 pub mod admission;
 pub mod audit;
