@@ -31,7 +31,7 @@ pub use error::{ErrorKind, MongoError, Result};
 pub use namespace::Namespace;
 pub use number::Number;
 pub use path::FieldPath;
-pub use validate::{MAX_DEPTH, is_deeper_than, validate, validate_with_limit};
+pub use validate::{MAX_DEPTH, MAX_STORED_DEPTH, is_deeper_than, validate, validate_with_limit};
 
 /// Arena in which computed values live while one document or one batch is processed.
 pub use bumpalo::Bump;

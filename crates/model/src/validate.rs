@@ -5,8 +5,10 @@ use crate::bson::{Doc, Elements, Tag, Value, payload_len};
 use crate::{MongoError, Result, code};
 
 /// Deepest nesting the parser accepts; the outermost document is level 1 (MongoDB counts it as
-/// level 0 and allows 200). Stored documents may use 180.
+/// level 0 and allows 200).
 pub const MAX_DEPTH: usize = 201;
+/// Deepest nesting of a stored document.
+pub const MAX_STORED_DEPTH: usize = 180;
 
 /// Validates `bytes` as one document.
 ///

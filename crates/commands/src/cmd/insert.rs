@@ -397,6 +397,13 @@ fn prepare<'a>(cx: &Ctx<'_, '_>, d: Doc<'a>, i: usize) -> Result<Cow<'a, [u8]>> 
             model::bson::MAX_DOCUMENT_BYTES
         );
     }
+    if model::is_deeper_than(d, model::MAX_STORED_DEPTH) {
+        bail!(
+            code::OVERFLOW,
+            "cannot insert document because it exceeds {} levels of nesting",
+            model::MAX_STORED_DEPTH
+        );
+    }
     let id = d.field("_id");
     check_id(&id)?;
     let fill = !cx.args.bool("bypassEmptyTsReplacement", false);

@@ -36,9 +36,6 @@ use model::{Doc, DocBuf, FieldPath, Result, Value, bail, code};
 use pipeline::Pipeline;
 use tree::Branch;
 
-/// Deepest nesting of a stored document.
-const MAX_STORED_DEPTH: usize = 180;
-
 /// A parsed update.
 pub struct Update {
     kind: Kind,
@@ -224,10 +221,11 @@ fn check_storable(old: Doc<'_>, new: Doc<'_>, may_bring: bool) -> Result<()> {
             "The dollar ($) prefixed field '{name}' in '{name}' is not valid for storage."
         );
     }
-    if model::is_deeper_than(new, MAX_STORED_DEPTH) {
+    if model::is_deeper_than(new, model::MAX_STORED_DEPTH) {
         bail!(
             code::OVERFLOW,
-            "Document exceeds maximum nested object depth: {MAX_STORED_DEPTH}"
+            "Document exceeds maximum nested object depth: {}",
+            model::MAX_STORED_DEPTH
         );
     }
     Ok(())
