@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn appended_records_are_in_the_file_on_every_file_system() {
+    fn appended_bytes_are_in_the_file_on_every_file_system() {
         for folder in [
             tempfile::tempdir().unwrap(),
             tempfile::tempdir_in(".").unwrap(),

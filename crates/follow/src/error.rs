@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_server_is_reported_in_one_short_line() {
+    fn a_server_that_does_not_answer_is_reported_in_one_short_line() {
         let driver = "Server selection timeout: No available servers. Topology: { Type: Unknown, \
                       Servers: [ { Address: a:1, Type: Unknown, Error: Kind: I/O error: refused, \
                       labels: {\"x\"}, source: None } ] }";

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_moves_its_memory_charge_and_returns_it() {
+    fn an_operation_leaves_its_memory_charge_with_a_cursor_and_takes_it_back() {
         let (budget, op) = operation(100 * MB, 50 * MB);
         let cursor = Arc::new(budget.charge());
         let at = op.begin();

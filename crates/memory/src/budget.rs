@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_operations_are_refused_beyond_the_process_memory() {
+    fn growth_is_refused_beyond_the_process_limit_if_operations_hold_most_memory() {
         let resident = Arc::new(AtomicU64::new(0));
         let limit = 10 * LOOK_BYTES;
         let budget =

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operation_is_rerun_only_after_recorded_progress() {
+    fn an_operation_may_rerun_only_if_all_its_commits_are_checkpointed() {
         let writes = WriteCounters::default();
         assert!(!writes.may_run_again(), "before its first run");
         writes.begin_run(true, None);

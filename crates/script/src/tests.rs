@@ -92,7 +92,7 @@ fn every_type_goes_through_and_back() {
 }
 
 #[test]
-fn numbers_are_doubles_unless_another_type_was_sent() {
+fn numbers_from_scripts_are_doubles_except_typed_ones_and_unchanged_fields() {
     let engine = engine();
     let env = env(&engine);
     let number = |source: &str| call(&env, source, None, &[Value::Int32(5)]).unwrap();

@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_shrinks_only_if_all_its_operations_shrink() {
+    fn a_sum_of_batches_shrinks_only_if_each_was_declared_to_shrink() {
         let mut shrinking = WriteBatch::new();
         shrinking.put(Table::Doc, b"a", b"1");
         assert!(!shrinking.shrinks());

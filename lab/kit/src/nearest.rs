@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_recall_of_the_nearest_is_reported() {
+    fn recall_is_the_share_of_nearest_neighbours_found_and_counts_ties() {
         let all = recall(Similarity::Euclidean, &["a", "d"], 2);
         assert_eq!((all.percent, all.neighbours, all.vectors), (100.0, 2, 5));
         // `e` is as near as the last neighbour, so it counts as found.
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn recall_is_defined_for_all_neighbours_and_for_no_search() {
+    fn recall_is_full_if_all_vectors_are_found_and_zero_without_a_search() {
         let found = recall(Similarity::Euclidean, &["a", "b", "c", "d", "e"], 9);
         assert_eq!(found.percent, 100.0);
         let nothing = Comparison::new(Similarity::Cosine, Vec::new()).recall(0);

@@ -45,7 +45,7 @@ fn end_at_each_step(mut call: impl FnMut(&mut StepLimit) -> bool) -> usize {
 }
 
 #[test]
-fn an_interrupted_backup_is_not_listed_and_continues() {
+fn an_interrupted_backup_is_not_listed_and_a_second_run_completes_it() {
     let steps = end_at_each_step(|until| {
         let place = place();
         let ended = {
@@ -101,7 +101,7 @@ fn files_finished_by_an_interrupted_backup_are_not_read_again() {
 }
 
 #[test]
-fn an_interrupted_restore_is_no_database_and_continues() {
+fn an_interrupted_restore_is_no_database_and_a_second_run_completes_it() {
     let steps = end_at_each_step(|until| {
         let place = place();
         place.back_up();
@@ -136,7 +136,7 @@ fn an_interrupted_restore_is_no_database_and_continues() {
 }
 
 #[test]
-fn an_interrupted_removal_leaves_sound_backups_and_continues() {
+fn an_interrupted_removal_leaves_sound_backups_and_a_second_run_completes_it() {
     let keep = Retention {
         last: Some(1),
         daily: None,

@@ -309,7 +309,7 @@ fn a_large_collection_is_grouped_in_parts_with_the_same_result() {
 }
 
 #[test]
-fn a_parallel_group_counts_reads_once_and_can_be_interrupted() {
+fn a_parallel_group_counts_reads_once_and_ends_at_its_time_limit() {
     let mut server = large();
     server.send(&json!({ "profile": 2 }));
     let group = json!([{ "$group": { "_id": "$g", "n": { "$sum": 1 } } }]);

@@ -103,7 +103,7 @@ fn a_scan_and_a_sort_are_expected_to_cost_what_they_read_and_sort() {
 }
 
 #[test]
-fn a_counted_plan_needs_no_estimate() {
+fn a_plan_shows_exact_key_counts_and_no_estimate_that_was_not_made() {
     let mut server = start_filled(2000);
     let find = json!({ "find": "t", "filter": { "b": 7, "c": 2 } });
     let e = explain(&mut server, &find);

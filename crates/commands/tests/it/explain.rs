@@ -262,7 +262,7 @@ fn explain_shows_bounds_and_filters() {
 }
 
 #[test]
-fn explained_writes_change_nothing() {
+fn explained_writes_show_what_they_would_change_and_change_nothing() {
     let mut s = Server::new();
     let top = |s: &mut Server, c: Json| s.explain(c)["executionStats"]["executionStages"].clone();
     let set = |v: i32| json!({ "$set": { "b": v } });

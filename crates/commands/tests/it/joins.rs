@@ -132,7 +132,7 @@ fn a_foreign_side_of_a_thousand_documents_is_read_once() {
 }
 
 #[test]
-fn lookup_results_unwind_as_with_a_separate_stage() {
+fn a_lookup_merged_with_unwind_gives_the_results_of_two_stages() {
     let mut server = start_filled(json!({ "g": 1 }));
     let by_pipeline = json!({ "$lookup": { "from": "plain", "let": { "g": "$g" }, "as": "f",
         "pipeline": [{ "$match": { "$expr": { "$lt": ["$s", "$$g"] } } }, { "$limit": 3 }] } });

@@ -59,7 +59,7 @@ fn agrees(server: &mut Standalone, find: &Json) -> (u64, u64) {
 }
 
 #[test]
-fn few_values_of_the_first_field_use_a_skip_scan() {
+fn an_index_scan_skips_over_few_values_of_the_first_field() {
     for index in [
         json!({ "name": "i", "key": { "a": 1, "b": 1 } }),
         json!({ "name": "i", "key": { "a": -1, "b": -1, "c": 1 } }),

@@ -133,7 +133,7 @@ fn lists(names: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn objects_of_a_transaction_stay_on_commit_and_go_on_abort() {
+fn collections_and_indexes_of_a_transaction_remain_only_if_it_commits() {
     for made in [
         &[CREATE, INDEX, UNIQUE][..],
         &[INDEX, UNIQUE],

@@ -142,7 +142,7 @@ fn many_deletes_and_batches_of_statements_keep_what_they_did() {
 }
 
 #[test]
-fn inserts_of_several_batches_resume_after_their_writes() {
+fn inserts_of_several_batches_resume_after_the_documents_already_written() {
     for (ordered, commits) in [(true, true), (true, false), (false, true), (false, false)] {
         for retryable in [false, true] {
             let s = Server::with_documents(1);

@@ -84,7 +84,7 @@ fn is_valid(s: &Server) -> DocBuf {
 }
 
 #[test]
-fn a_build_that_meets_a_claim_continues_in_place() {
+fn an_index_build_that_meets_a_claim_continues_where_it_stopped() {
     for (unique, commits) in [(false, true), (false, false), (true, true), (true, false)] {
         let mut b = build_in_its_middle(unique);
         let mut other = b.server.client(2);
@@ -168,7 +168,7 @@ fn a_build_that_fails_behind_a_wait_leaves_nothing() {
 }
 
 #[test]
-fn merge_resumes_after_its_written_documents() {
+fn merge_resumes_after_the_documents_already_written() {
     let merges = [
         // First with a sort, then in the order of the scan.
         r#"{"aggregate": "d", "cursor": {}, "pipeline": [{"$sort": {"_id": 1}}, {"$merge":

@@ -371,7 +371,7 @@ fn arrays_are_found_by_any_element_and_once() {
 }
 
 #[test]
-fn non_null_values_below_an_array_may_have_no_entry() {
+fn a_not_null_filter_below_an_array_uses_no_wildcard_index() {
     let mut s = Server::new();
     s.index(json!({ "key": { "$**": 1 }, "name": "wild" }));
     let filter = json!({ "a.b": { "$ne": null } });

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_device_is_checked_again_after_limited_bytes() {
+    fn a_device_marked_full_is_checked_again_after_few_refused_bytes() {
         let root = tempfile::tempdir().unwrap();
         let guard = guard(root.path());
         let mut grow = WriteBatch::new();

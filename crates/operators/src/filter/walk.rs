@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_on_a_path_are_missing_and_empty_arrays_have_no_value() {
+    fn a_path_below_a_scalar_is_missing_and_below_an_empty_array_has_no_value() {
         assert_eq!(
             collect_values(&doc! { "a": 1i32 }, "a.b", Leaf::Traverse),
             ["MISSING"]

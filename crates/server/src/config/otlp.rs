@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_addresses_and_intervals_are_one_line_errors() {
+    fn invalid_addresses_and_intervals_are_refused_with_the_reason() {
         assert!(of(None, None).unwrap().is_none());
         let good = of(Some("http://[::1]:4318/v1/metrics"), None);
         assert_eq!(good.unwrap().unwrap().interval, Duration::from_secs(10));

@@ -255,7 +255,7 @@ fn a_request_that_ends_its_holders_does_not_go_round_for_ever() {
 }
 
 #[test]
-fn a_silent_holder_is_left_when_another_server_takes_over() {
+fn a_client_moves_to_a_new_holder_while_the_old_one_keeps_its_connection_open() {
     let (first, second) = (EchoServer::start(), EchoServer::start());
     let holder: Holder = Arc::new(Mutex::new(first.address.to_string()));
     let (_forwarder, address) = forwarder(&holder, true);

@@ -406,7 +406,7 @@ pub(crate) fn kill_after(mut command: Command, delay: Duration) -> bool {
 }
 
 #[test]
-fn killed_backups_and_restores_continue() {
+fn killed_backups_and_restores_are_completed_by_a_later_run() {
     let place = TestFolder::new();
     let mut server = TestServer::start(&place.at("data"), &[]);
     server.insert("c", 0, 12_000);

@@ -250,7 +250,7 @@ fn play(fails_at: Option<u64>) {
 }
 
 #[test]
-fn every_held_reply_is_sent_and_only_once_durable() {
+fn every_held_reply_is_sent_and_none_before_it_is_durable() {
     shuttle::check_random(|| play(None), 3000);
 }
 

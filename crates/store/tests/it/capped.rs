@@ -143,7 +143,7 @@ fn a_collection_made_capped_gets_its_order() {
 }
 
 #[test]
-fn overtaken_walks_end_with_an_error() {
+fn a_scan_overtaken_by_truncation_ends_with_an_error() {
     let c = create_capped(&open(&Arc::new(MemoryEngine::new())));
     insert(&c, &[1, 2, 3, 4]);
     let mut seen = Vec::new();

@@ -283,7 +283,7 @@ fn plain_values_need_no_document() {
 /// the field for them. They are used and maintained, but values are not restored from their
 /// entries.
 #[test]
-fn indexes_of_the_previous_layout_are_not_covering() {
+fn indexes_of_layout_3_are_usable_but_not_covering() {
     let engine = Arc::new(MemoryEngine::new());
     let shapes: Vec<Shape> = (0..16)
         .map(|n| Shape {

@@ -34,7 +34,7 @@ impl World {
 }
 
 #[test]
-fn no_reader_sees_a_generation_before_its_caches() {
+fn no_reader_sees_a_generation_before_its_caches_are_renewed() {
     let world = World::new();
     let store = world.follow();
     let (began, renewed) = (AtomicBool::new(false), AtomicBool::new(false));

@@ -577,7 +577,7 @@ fn a_drop_ends_every_scan_at_the_next_document() {
 /// The set of dropped identifiers in memory shrank only at a restart; keys without an owner stayed
 /// for ever.
 #[test]
-fn sweeps_forget_dropped_and_find_unowned_data() {
+fn sweeps_forget_dropped_collections_and_remove_keys_without_an_owner() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "c");

@@ -174,7 +174,7 @@ fn a_stall_shows_in_latency_from_the_intended_start() {
 }
 
 #[test]
-fn calls_delayed_by_the_lab_are_counted_separately() {
+fn calls_left_unsent_by_the_lab_are_counted_separately() {
     let fake = FakeServer::start(Faults::default());
     let directory = tempfile::tempdir().unwrap();
     let (out, uri) = (directory.path().join("out"), fake.uri());

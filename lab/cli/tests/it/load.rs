@@ -431,7 +431,7 @@ fn load_ends_with_the_lab_that_asked_for_it() {
 }
 
 #[test]
-fn steps_that_machines_cannot_share_are_refused_before_the_run() {
+fn bad_load_agents_and_steps_they_cannot_share_are_refused_before_the_run() {
     let (both, fake) = (agents(2), FakeServer::start(Faults::default()));
     let plain = Agent::start_with(&[]);
     let other = tempfile::NamedTempFile::new().unwrap();

@@ -310,7 +310,7 @@ fn failed_checks(ended: &FinishedRun) -> String {
 }
 
 #[test]
-fn every_proxy_fault_is_detected_and_no_other() {
+fn every_proxy_fault_is_detected_and_an_honest_proxy_passes() {
     let server = BackingServer::start();
     let honest = run_with_fault(&server, ProxyFault::None);
     assert_eq!(honest.status(), Some(0), "{}", honest.complaint());

@@ -341,7 +341,7 @@ mod tests {
 
     /// Checks the documented behaviour of `durability=lazy`.
     #[test]
-    fn unjournaled_writes_are_durable_after_a_second() {
+    fn writes_are_synced_in_the_background_only_with_lazy_durability() {
         for (durability, is_flushed) in [("lazy", true), ("none", false)] {
             let directory = tempfile::tempdir().unwrap();
             let address = format!("{}?durability={durability}", directory.path().display());

@@ -398,7 +398,7 @@ seconds = 2
     }
 
     #[test]
-    fn errors_name_the_line_and_the_allowed_values() {
+    fn errors_of_a_workload_file_name_the_line_and_the_reason() {
         for (from, to, line, reason) in [
             ("limit = 5", "limits = 5", 9, "expected one of"),
             ("@digits(5)", "@digit(5)", 4, "no such generator"),

@@ -171,7 +171,7 @@ fn it_is_stopped_and_goes_on() {
 }
 
 #[test]
-fn an_unsupported_source_is_refused_before_the_copy() {
+fn an_unsupported_source_and_a_filled_target_are_refused_before_the_copy() {
     runtime().block_on(async {
         let (source, target) = (Node::start(&[]), Node::start(&[]));
         let (client, there) = (source.client().await, target.client().await);

@@ -31,7 +31,7 @@ fn generator(address: &str) -> GeneratorState {
 }
 
 #[test]
-fn a_tick_counts_when_all_generators_sent_it_and_an_interval_has_ten() {
+fn a_tick_counts_when_all_generators_have_reached_it_and_an_interval_has_ten() {
     let mut merge = Merge::new(1, Duration::ZERO);
     let mut all = [generator("a:1"), generator("b:1")];
     for number in 1..=10 {
@@ -90,7 +90,7 @@ fn the_end_of_a_generator_must_be_the_sum_of_its_ticks() {
 }
 
 #[test]
-fn calls_of_a_lost_generator_count_as_unknown() {
+fn unreported_calls_of_a_lost_generator_count_as_unknown() {
     let mut merge = Merge::new(1, Duration::ZERO);
     let mut own = generator("a:1");
     merge.take(0, &mut own, tick(1, 3)).unwrap();

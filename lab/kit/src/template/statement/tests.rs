@@ -105,7 +105,7 @@ fn what_each_kind_means_for_the_count() {
 }
 
 #[test]
-fn mistakes_are_reported() {
+fn mistakes_in_a_statement_are_reported_with_their_reason() {
     for (text, reason) in [
         ("find = {}\ndelete = {}", "it has 2 of find"),
         ("", "it has 0 of find"),
