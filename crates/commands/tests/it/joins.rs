@@ -132,6 +132,41 @@ fn a_foreign_side_of_a_thousand_documents_is_read_once() {
 }
 
 #[test]
+fn a_foreign_side_that_is_found_by_id_is_read_once_or_looked_up() {
+    let local: Vec<Json> = (0..20_000)
+        .map(|i| json!({ "_id": i, "g": i % 1000 }))
+        .collect();
+    let foreign: Vec<Json> = (0..1000)
+        .map(|i| json!({ "_id": i, "t": { "$date": "2026-11-27T00:00:00Z" } }))
+        .collect();
+    let clustered = json!({ "create": "foreign",
+        "clusteredIndex": { "key": { "_id": 1 }, "unique": true } });
+    let series = json!({ "create": "foreign", "timeseries": { "timeField": "t" } });
+    for (create, docs_max) in [
+        (json!({ "create": "foreign" }), 25_000),
+        (clustered, 25_000),
+        // Measurements have no index by `_id`.
+        (series, u64::MAX),
+    ] {
+        let mut server = Server::new();
+        server.send(&create);
+        server.send(&json!({ "insert": "local", "documents": local }));
+        server.send(&json!({ "insert": "foreign", "documents": foreign }));
+        server.send(&json!({ "profile": 2 }));
+        let lookup = json!([{ "$lookup": { "from": "foreign", "localField": "g",
+            "foreignField": "_id", "as": "f" } }]);
+        let found = server.aggregate(&lookup);
+        let found = found.as_array().expect("docs");
+        assert_eq!(found.len(), 20_000, "{create}");
+        for one in found {
+            assert_eq!(one["f"][0]["_id"], one["g"], "{create}: {one}");
+        }
+        let docs = server.profiled_docs_examined();
+        assert!(docs < docs_max, "{create}: {docs}");
+    }
+}
+
+#[test]
 fn a_lookup_merged_with_unwind_gives_the_results_of_two_stages() {
     let mut server = start_filled(json!({ "g": 1 }));
     let by_pipeline = json!({ "$lookup": { "from": "plain", "let": { "g": "$g" }, "as": "f",

@@ -25,7 +25,7 @@ pub(super) fn index(coll: &Collection, view: &ReadView, field: &FieldPath) -> Op
     if coll.is_view() {
         return None;
     }
-    if field.as_str() == "_id" {
+    if field.as_str() == "_id" && !coll.is_series() {
         return Some("_id_".to_owned());
     }
     let indexes = coll.readable_indexes(Some(view));

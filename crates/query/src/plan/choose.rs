@@ -443,9 +443,9 @@ fn plan_hint(
     indexes: &[Arc<Index>],
 ) -> Result<Plan> {
     let is_id = match hint {
-        Hint::Name(n) => n == "_id_",
+        Hint::Name(n) | Hint::Own(n) => n == "_id_",
         Hint::Key(k) => is_id_key(k.doc()),
-        Hint::Own(_) | Hint::Natural { .. } => false,
+        Hint::Natural { .. } => false,
     };
     if is_id {
         return Ok(plan_by_id(coll, request, root).unwrap_or_else(|| {
