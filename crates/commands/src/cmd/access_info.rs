@@ -1,18 +1,18 @@
 //! Lists users and roles: `usersInfo`, `rolesInfo`, `connectionStatus`.
 
-use access::{ROLES, USERS};
 use crate::cmd::role::{roles_of, write_privileges, write_roles};
-use context::command::Command;
-use context::ctx::Ctx;
-use request::Outcome;
-use request::args::{Arg, Kind, arg};
-use request::asked::RightsRequest;
-use request::spec::{Privilege as Row, flag};
+use access::{ROLES, USERS};
 use auth::{
     Action, ResolvedRoles, Restrictions, RoleName, Target, UserName, builtin, builtin_of,
     parse_restrictions, privilege_list,
 };
+use context::command::Command;
+use context::ctx::Ctx;
 use model::{Array, Doc, DocBuf, DocWriter, Result, Value, bail, code};
+use request::Outcome;
+use request::args::{Arg, Kind, arg};
+use request::asked::RightsRequest;
+use request::spec::{Privilege as Row, flag};
 
 static USERS_INFO: &[Arg] = &[
     arg("showPrivileges", Kind::Bool),

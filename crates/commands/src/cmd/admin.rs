@@ -1,17 +1,17 @@
 //! `fsync`, `fsyncUnlock`, `autoCompact`, `profile`, `top`, `rotateCertificates`, and commands
 //! without effect, because this server has neither authentication caches nor free-space reports.
 
+use auth::{Action, Target};
 use context::command::Command;
 use context::ctx::Ctx;
 use dispatch::observe::profile_collection;
+use model::{Result, Value, bail, code};
 use request::Outcome;
 use request::args::{Kind, arg, to_i64, wrong_type};
 use request::asked::RightsRequest;
 use request::spec::OpClass::{Command as Other, Delete, GetMore, Insert, Query, Update};
 use request::spec::{Privilege, flag};
 use state::profile::ProfileLevel;
-use auth::{Action, Target};
-use model::{Result, Value, bail, code};
 use std::sync::atomic::Ordering;
 
 pub(crate) static COMMANDS: &[Command] = &[

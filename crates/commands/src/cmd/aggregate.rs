@@ -1,26 +1,26 @@
 //! `aggregate`.
 
 use context::command::Command;
-use context::ctx::Ctx;
-use context::env::{CollationArg, environment};
 use context::crud::args::AggregateArgs;
 use context::crud::args::read::AGGREGATE;
+use context::ctx::Ctx;
 use context::ddl::identity::check_uuid;
 use context::ddl::names;
+use context::env::{CollationArg, environment};
 use context::read::needs_of_pipeline;
 use context::read::{QueryCursor, StoreHost, WritingCursor, settings};
-use request::Outcome;
-use request::args::Kind;
-use request::asked::RightsRequest;
-use request::concern::{ReadLevel, check_level};
-use request::spec::{Durability, LatencyKind, Privilege, flag};
-use state::cursors::{BatchLimit, CursorInfo, Tail};
 use model::{Array, Namespace, Result, bail, code};
 use operators::expr::ParseCx;
 use query::exec::{ChangeProgress, ExecContext};
 use query::pipeline::Pipeline;
 use query::plan::Hint;
 use query::stage::{ParseOptions, PipelineSource};
+use request::Outcome;
+use request::args::Kind;
+use request::asked::RightsRequest;
+use request::concern::{ReadLevel, check_level};
+use request::spec::{Durability, LatencyKind, Privilege, flag};
+use state::cursors::{BatchLimit, CursorInfo, Tail};
 use store::ReadView;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(

@@ -3,21 +3,21 @@
 
 use crate::cmd::create::create_needs;
 use crate::cmd::drop::rename_needs;
+use access::uuid::new_uuid;
+use auth::{Action, Target};
 use context::command::Command;
-use context::ctx::Ctx;
 use context::crud::measurements::{delete_named, find_named, insert_missing};
+use context::ctx::Ctx;
 use context::ddl::collection::check_writable;
 use context::ddl::{names, timeseries};
 use context::read::View;
+use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
+use operation::split_set_aside;
 use request::Outcome;
 use request::args::{Args, Kind, arg, wrong_type};
 use request::asked::RightsRequest;
 use request::spec::{Durability, Privilege, flag};
 use state::service::Service;
-use access::uuid::new_uuid;
-use auth::{Action, Target};
-use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
-use operation::split_set_aside;
 use std::sync::Arc;
 use store::{CatalogWriter, Change, Collection, IndexBuild, ModifyOutcome, Writer};
 

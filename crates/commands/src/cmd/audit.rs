@@ -2,15 +2,15 @@
 //! change users and roles.
 
 use access::unauthorized_error;
+use auth::role_list;
 use context::command::Command;
 use context::ctx::Ctx;
-use request::Outcome;
-use request::args::{Kind, arg, missing_field};
-use request::spec::{Privilege, flag};
-use auth::role_list;
 use logs::{Entry, component, id};
 use model::{DocWriter, MongoError, Result, Value, bail, code};
 use operation::split_set_aside;
+use request::Outcome;
+use request::args::{Kind, arg, missing_field};
+use request::spec::{Privilege, flag};
 
 const CONFIGURE: Privilege = Privilege::Cluster(&[auth::Action::AuditConfigure]);
 

@@ -2,10 +2,10 @@
 
 use context::command::Command;
 use context::ctx::Ctx;
-use state::release;
+use model::Result;
 use request::Outcome;
 use request::spec::{Privilege, flag};
-use model::Result;
+use state::release;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "buildInfo",

@@ -1,9 +1,7 @@
 //! `bulkWrite`: inserts, updates and deletes on several collections; results come in a cursor.
 
+use auth::{Action, Target};
 use context::command::Command;
-use context::ctx::Ctx;
-use context::env::{CollationArg, environment};
-use context::retry::single;
 use context::crud::args::bulk::BULK_WRITE;
 use context::crud::args::{BulkArgs, BulkOp};
 use context::crud::done::WriteOutcome;
@@ -12,22 +10,24 @@ use context::crud::statement::{
     WriteOptions, earlier_effect, one_delete, one_update, report, report_retried,
 };
 use context::crud::write_batch::FLAGS;
+use context::ctx::Ctx;
 use context::ddl::collection::collection;
 use context::ddl::identity::match_uuid;
 use context::ddl::names;
 use context::ddl::timeseries::Series;
+use context::env::{CollationArg, environment};
 use context::read::listing::Listing;
+use context::retry::single;
+use context::rules::document_id::with_id;
+use context::rules::validator::Validator;
+use model::{Doc, DocBuf, MongoError, Namespace, Result, bail};
+use operators::Env;
 use request::Outcome;
 use request::asked::RightsRequest;
 use request::spec::{Durability, LatencyKind, OpClass, Privilege, flag};
-use context::rules::document_id::with_id;
-use context::rules::validator::Validator;
 use state::capped;
 use state::cursors::{BatchLimit, CursorInfo};
 use state::service::Service;
-use auth::{Action, Target};
-use model::{Doc, DocBuf, MongoError, Namespace, Result, bail};
-use operators::Env;
 use store::{Effect, RetryImage};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(

@@ -1,15 +1,15 @@
 //! `convertToCapped` and `cloneCollectionAsCapped`.
 
+use access::uuid::new_uuid;
+use auth::Action::{ConvertToCapped, CreateIndex, Find, Insert};
 use context::command::Command;
 use context::ctx::Ctx;
 use context::ddl::{names, system_views};
+use model::{Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use request::Outcome;
 use request::args::{Args, Kind, arg, collection_name, show, to_i64, wrong_type};
 use request::asked::RightsRequest;
 use request::spec::{Privilege, flag};
-use access::uuid::new_uuid;
-use auth::Action::{ConvertToCapped, CreateIndex, Find, Insert};
-use model::{Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, ReadView, Writer};
 

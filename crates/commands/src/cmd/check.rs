@@ -1,15 +1,15 @@
 //! `validate`, `dbHash`, `compact`, `validateDBMetadata`.
 
+use auth::{Action, Target};
 use context::command::Command;
 use context::ctx::Ctx;
 use context::ddl::{describe, names, system_views};
+use md5::{Digest, Md5};
+use model::{Binary, Doc, DocWriter, Namespace, Result, Value, bail, code};
 use request::Outcome;
 use request::args::{Arg, Kind, arg, check_doc};
 use request::asked::RightsRequest;
 use request::spec::{Privilege, flag};
-use auth::{Action, Target};
-use md5::{Digest, Md5};
-use model::{Binary, Doc, DocWriter, Namespace, Result, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, ReadView, Validation};
 

@@ -2,10 +2,10 @@
 
 use context::command::Command;
 use context::ctx::Ctx;
+use model::{Doc, DocBuf, MongoError, Result, Tag, Value, bail, code, doc};
 use request::Outcome;
 use request::args::{Arg, Kind, arg, check_doc, wrong_type};
 use request::spec::{Privilege, flag};
-use model::{Doc, DocBuf, MongoError, Result, Tag, Value, bail, code, doc};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(

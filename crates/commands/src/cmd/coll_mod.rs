@@ -2,15 +2,15 @@
 //! change.
 
 use super::create::{expire_seconds, pre_images, validation_words};
-use context::{command::Command, ctx::Ctx};
 use context::ddl::identity::check_uuid;
 use context::ddl::{index_spec, names, system_views, timeseries, view};
 use context::read::{View, needs_of_view};
+use context::rules::constraint;
+use context::{command::Command, ctx::Ctx};
+use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use request::args::{Arg, Kind, arg, check_doc, show, to_i64};
 use request::spec::{Privilege, flag};
 use request::{Outcome, asked::RightsRequest};
-use context::rules::constraint;
-use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, Index, IndexBuild, ReadView, Writer};
 

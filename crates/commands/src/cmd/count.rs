@@ -2,17 +2,14 @@
 //! read.
 
 use context::command::Command;
-use context::ctx::Ctx;
-use context::env::{CollationArg, environment};
 use context::crud::args::CountArgs;
 use context::crud::args::read::COUNT;
+use context::ctx::Ctx;
 use context::ddl::identity::check_uuid;
 use context::ddl::names;
 use context::ddl::system_views::is_read_by_pipeline;
+use context::env::{CollationArg, environment};
 use context::read::StoreHost;
-use request::Outcome;
-use request::args::Kind;
-use request::spec::{LatencyKind, Privilege, flag};
 use model::{Namespace, Result, Value};
 use operators::Env;
 use operators::expr::ParseCx;
@@ -21,6 +18,9 @@ use query::find::Find;
 use query::pipeline::{Pipeline, QueryParts};
 use query::plan::Hint;
 use query::stages::collection_options;
+use request::Outcome;
+use request::args::Kind;
+use request::spec::{LatencyKind, Privilege, flag};
 
 const FLAGS: u32 = flag::API_V1
     | flag::READ_CONCERN

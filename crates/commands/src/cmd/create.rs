@@ -1,19 +1,19 @@
 //! `create`: collections, capped and clustered collections, time series, views. The options are
 //! checked here and stored in the catalog in the format of `listCollections`.
 
+use access::uuid::new_uuid;
+use auth::{Action, Target};
 use context::command::Command;
 use context::ctx::Ctx;
 use context::ddl::{encrypted, engine_options, index_spec, names, timeseries, view};
 use context::read::{View, needs_of_view};
+use context::rules::constraint;
+use model::{Array, Doc, DocBuf, Namespace, Number, Result, Tag, Value, bail, code};
+use operators::{Profile, collation};
 use request::Outcome;
 use request::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
 use request::asked::RightsRequest;
 use request::spec::{Privilege, flag};
-use context::rules::constraint;
-use access::uuid::new_uuid;
-use auth::{Action, Target};
-use model::{Array, Doc, DocBuf, Namespace, Number, Result, Tag, Value, bail, code};
-use operators::{Profile, collation};
 
 pub(crate) static ARGS: &[Arg] = &[
     arg("capped", Kind::BoolLike),

@@ -2,11 +2,11 @@
 
 use context::command::Command;
 use context::ctx::Ctx;
+use model::{Doc, MongoError, Result, Value, bail, code};
 use request::Outcome;
 use request::args::{Arg, Kind, arg, check_doc, to_i32};
 use request::concern::{Acknowledge, write_concern};
 use request::spec::{Privilege, flag};
-use model::{Doc, MongoError, Result, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(

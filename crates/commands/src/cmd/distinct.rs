@@ -1,22 +1,22 @@
 //! `distinct`: the distinct values at a path; the elements of arrays count individually.
 
 use context::command::Command;
-use context::ctx::Ctx;
-use context::env::{CollationArg, environment};
 use context::crud::args::DistinctArgs;
 use context::crud::args::read::DISTINCT;
+use context::ctx::Ctx;
 use context::ddl::identity::check_uuid;
 use context::ddl::{names, system_views};
+use context::env::{CollationArg, environment};
 use context::read::{StoreHost, settings};
-use request::Outcome;
-use request::args::Kind;
-use request::spec::{LatencyKind, Privilege, flag};
 use model::{Result, bail};
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter};
 use query::find::Find;
 use query::pipeline::Pipeline;
 use query::plan::Hint;
+use request::Outcome;
+use request::args::Kind;
+use request::spec::{LatencyKind, Privilege, flag};
 
 const FLAGS: u32 = flag::READ_CONCERN
     | flag::ENDS_WITH_CLIENT

@@ -1,16 +1,16 @@
 //! `drop`, `dropDatabase`, `renameCollection`.
 
+use auth::{Action, Target};
 use context::command::Command;
 use context::ctx::Ctx;
 use context::ddl::identity::check_uuid;
 use context::ddl::{names, system_views};
+use model::{MongoError, Namespace, Result, Tag, Value, bail, code};
 use request::Outcome;
 use request::args::{Args, Kind, arg, wrong_type};
 use request::asked::RightsRequest;
 use request::generic;
 use request::spec::{Privilege, flag};
-use auth::{Action, Target};
-use model::{MongoError, Namespace, Result, Tag, Value, bail, code};
 use store::ReadView;
 
 const WRITES: u32 = flag::WRITE_CONCERN | flag::WRITE | flag::RESUMABLE;

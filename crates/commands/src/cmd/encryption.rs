@@ -6,10 +6,10 @@
 use context::command::Command;
 use context::ctx::Ctx;
 use context::ddl::names;
+use model::{Array, Doc, Namespace, Result, bail, code};
 use request::Outcome;
 use request::args::{Arg, Kind, arg};
 use request::spec::{Privilege, flag};
-use model::{Array, Doc, Namespace, Result, bail, code};
 use store::Collection;
 
 const OTHERS: [Arg; 2] = [

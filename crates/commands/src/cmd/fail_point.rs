@@ -2,10 +2,10 @@
 
 use context::command::Command;
 use context::ctx::Ctx;
+use model::{Doc, Result, bail, code};
 use request::Outcome;
 use request::args::{Kind, arg};
 use request::spec::{Privilege, flag};
-use model::{Doc, Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "configureFailPoint",

@@ -2,12 +2,12 @@
 
 use context::command::Command;
 use context::ctx::Ctx;
-use state::release::Release;
+use context::rules::validator::is_guarded;
+use model::{Result, bail, code};
 use request::Outcome;
 use request::args::{Kind, arg};
 use request::spec::{Privilege, flag};
-use context::rules::validator::is_guarded;
-use model::{Result, bail, code};
+use state::release::Release;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "setFeatureCompatibilityVersion",

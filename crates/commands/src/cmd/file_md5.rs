@@ -4,15 +4,15 @@ use context::command::Command;
 use context::ctx::Ctx;
 use context::env::{CollationArg, environment};
 use context::read::StoreHost;
-use request::Outcome;
-use request::args::{Args, Kind, arg};
-use request::asked::RightsRequest;
-use request::spec::{Privilege, flag};
 use md5::{Digest, Md5};
 use model::{Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, drain};
 use query::pipeline::{Pipeline, QueryParts};
+use request::Outcome;
+use request::args::{Args, Kind, arg};
+use request::asked::RightsRequest;
+use request::spec::{Privilege, flag};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "filemd5",

@@ -1,18 +1,13 @@
 //! `find`. A point lookup by `_id` copies the engine's bytes directly into the reply.
 
 use context::command::Command;
-use context::ctx::Ctx;
-use context::env::{CollationArg, environment};
 use context::crud::args::FindArgs;
 use context::crud::args::read::FIND;
+use context::ctx::Ctx;
 use context::ddl::identity::check_uuid;
 use context::ddl::{names, system_views};
+use context::env::{CollationArg, environment};
 use context::read::{QueryCursor, StoreHost, settings};
-use request::Outcome;
-use request::args::Kind;
-use request::concern::ReadLevel;
-use request::spec::{LatencyKind, OpClass, Privilege, flag};
-use state::cursors::{BatchLimit, CursorInfo, Tail};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
@@ -23,6 +18,11 @@ use query::find::Find;
 use query::physical::ProjectionSpec;
 use query::pipeline::Pipeline;
 use query::plan::Hint;
+use request::Outcome;
+use request::args::Kind;
+use request::concern::ReadLevel;
+use request::spec::{LatencyKind, OpClass, Privilege, flag};
+use state::cursors::{BatchLimit, CursorInfo, Tail};
 use std::sync::Arc;
 use store::{Collection, NamespaceHash, ReadView};
 

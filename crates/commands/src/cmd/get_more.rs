@@ -3,13 +3,13 @@
 use context::command::Command;
 use context::connection::{DataWait, WaitRegistration};
 use context::ctx::Ctx;
+use model::{Array, MongoError, Result, Tag, Value, bail, code};
+use operation::Link;
 use request::args::{Kind, arg, wrong_type};
 use request::spec::{Durability, LatencyKind, OpClass, Privilege, flag};
 use request::{Outcome, WaitFor};
 use state::cursors::{BatchLimit, Cursor, CursorInfo, Progress, Tail, killed_error};
 use state::service::Service;
-use model::{Array, MongoError, Result, Tag, Value, bail, code};
-use operation::Link;
 use std::sync::Arc;
 
 pub(crate) static COMMANDS: &[Command] = &[

@@ -4,15 +4,15 @@
 
 use super::sasl::{FirstMessage, begin, mechanisms_on, report_login};
 use access::{Login, LoginMethod, mechanisms_of, x509};
+use auth::UserName;
 use context::command::Command;
 use context::ctx::Ctx;
-use state::release::{MESSAGE_BYTES_MAX, Release, SESSION_TIMEOUT_MINUTES, WRITE_BATCH_MAX};
+use model::{Binary, DocBuf, Result, Tag, Timestamp, Value, bail, code};
 use request::args::{Arg, Kind, arg, check_doc, wrong_type};
 use request::spec::{Privilege, flag};
 use request::{Outcome, WaitFor};
 use state::pair::{Pair, Part, Role};
-use auth::UserName;
-use model::{Binary, DocBuf, Result, Tag, Timestamp, Value, bail, code};
+use state::release::{MESSAGE_BYTES_MAX, Release, SESSION_TIMEOUT_MINUTES, WRITE_BATCH_MAX};
 
 static ARGS: &[Arg] = &[
     arg("helloOk", Kind::Bool),

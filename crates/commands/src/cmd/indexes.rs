@@ -1,19 +1,19 @@
 //! `createIndexes`, `listIndexes`, `dropIndexes`.
 
 use super::list::batch_size;
+use access::uuid::new_uuid;
 use context::command::Command;
 use context::ctx::Ctx;
 use context::ddl::describe::id_index;
 use context::ddl::{index_spec, names, system_views, timeseries};
 use context::read::listing::Listing;
 use context::read::stats::to_signed;
+use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
+use operation::{Progress, split_set_aside};
 use request::Outcome;
 use request::args::{Kind, arg, wrong_type};
 use request::spec::{Privilege, flag};
 use state::cursors::{BatchLimit, CursorInfo};
-use access::uuid::new_uuid;
-use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
-use operation::{Progress, split_set_aside};
 use std::cell::Cell;
 use std::sync::Arc;
 use store::{CatalogWriter, Collection, Index, IndexBuild, ReadView, Transaction};

@@ -1,28 +1,28 @@
 //! `insert`.
 
+use auth::{Action, Target};
 use context::command::Command;
-use context::ctx::Ctx;
-use context::retry::StatementIds;
 use context::crud::statement::report_retried;
 use context::crud::write_batch::{FLAGS, check_batch, write_errors};
+use context::ctx::Ctx;
 use context::ddl::collection::{check_writable, create_implicitly};
 use context::ddl::identity::check_uuid;
 use context::ddl::names;
 use context::ddl::timeseries::Series;
-use request::Outcome;
-use request::args::{Arg, Kind, arg};
-use request::asked::RightsRequest;
-use request::spec::{Durability, LatencyKind, OpClass, Privilege};
+use context::retry::StatementIds;
 use context::rules::document_id::{check_id, new_object_id};
 use context::rules::validator::Validator;
-use state::capped;
-use state::service::is_collection_gone;
-use auth::{Action, Target};
 use model::bucket::{self, SeriesOptions};
 use model::{
     Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code,
 };
 use operation::split_set_aside;
+use request::Outcome;
+use request::args::{Arg, Kind, arg};
+use request::asked::RightsRequest;
+use request::spec::{Durability, LatencyKind, OpClass, Privilege};
+use state::capped;
+use state::service::is_collection_gone;
 use std::borrow::Cow;
 use std::sync::Arc;
 use store::{BucketView, Collection, CommitPos, InsertOutcome, ReadView, RetryImage};

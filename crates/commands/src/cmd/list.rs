@@ -4,14 +4,14 @@ use context::command::Command;
 use context::ctx::Ctx;
 use context::ddl::describe::{describe, describe_buckets};
 use context::ddl::system_views;
-use state::matcher::Matcher;
 use context::read::listing::Listing;
+use model::{DocBuf, Namespace, Result, code};
 use request::Outcome;
 use request::args::{Arg, Args, Kind, arg, check_doc};
 use request::asked::RightsRequest;
 use request::spec::{Privilege, flag};
 use state::cursors::{BatchLimit, CursorInfo};
-use model::{DocBuf, Namespace, Result, code};
+use state::matcher::Matcher;
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(

@@ -2,21 +2,21 @@
 //! expression runs `map` and returns the emitted values, `$group` reduces, `$project` finalizes,
 //! `$out` or `$merge` writes. `jsMode` and `verbose` are accepted without effect, as in MongoDB.
 
+use auth::{Action, Target};
 use context::command::Command;
 use context::ctx::Ctx;
-use context::env::{CollationArg, environment, script_library};
 use context::ddl::names;
+use context::env::{CollationArg, environment, script_library};
 use context::read::{QueryCursor, StoreHost, WritingCursor};
-use request::Outcome;
-use request::args::{Arg, Args, Kind, arg, check_doc, show};
-use request::asked::RightsRequest;
-use request::spec::{LatencyKind, Privilege, flag};
-use auth::{Action, Target};
 use model::{ArrayWriter, DocBuf, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::ExecContext;
 use query::pipeline::Pipeline;
+use request::Outcome;
+use request::args::{Arg, Args, Kind, arg, check_doc, show};
+use request::asked::RightsRequest;
+use request::spec::{LatencyKind, Privilege, flag};
 
 const FUNCTION: Kind = Kind::OneOf(&[Tag::STRING, Tag::CODE]);
 

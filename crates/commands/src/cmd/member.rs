@@ -5,10 +5,10 @@
 use context::command::Command;
 use context::ctx::Ctx;
 use context::ddl::names;
+use model::{MongoError, Result, Tag, Value, bail, code};
 use request::Outcome;
 use request::args::{Kind, arg, to_i64, wrong_type};
 use request::spec::{Privilege, flag};
-use model::{MongoError, Result, Tag, Value, bail, code};
 
 const STATE: Privilege = Privilege::Cluster(&[auth::Action::ReplSetStateChange]);
 const FLAGS: u32 = flag::ADMIN | flag::LENIENT;

@@ -2,15 +2,15 @@
 //! has filled before.
 
 use access::{ROLES, USERS};
+use auth::Action::{CreateRole, CreateUser, DropRole, DropUser, Find, GrantRole, RevokeRole};
+use auth::{StoredRole, Target, role_list};
 use context::command::Command;
 use context::ctx::Ctx;
+use model::{Array, Doc, DocBuf, Namespace, Result, bail, code};
 use request::Outcome;
 use request::args::{Args, Kind, arg};
 use request::asked::RightsRequest;
 use request::spec::{Privilege, flag};
-use auth::Action::{CreateRole, CreateUser, DropRole, DropUser, Find, GrantRole, RevokeRole};
-use auth::{StoredRole, Target, role_list};
-use model::{Array, Doc, DocBuf, Namespace, Result, bail, code};
 use std::collections::BTreeSet;
 use store::ReadView;
 

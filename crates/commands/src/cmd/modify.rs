@@ -1,9 +1,8 @@
 //! `update`, `delete`, `findAndModify`.
 
+use auth::Action::{self, Find, Insert, Remove, Update};
+use auth::Target;
 use context::command::Command;
-use context::ctx::Ctx;
-use context::env::{CollationArg, environment};
-use context::retry::single;
 use context::crud::args::write::{DELETE, FIND_AND_MODIFY, UPDATE};
 use context::crud::args::{DeleteOp, FindAndModifyArgs, UpdateOp, WriteArgs};
 use context::crud::done::WriteOutcome;
@@ -12,19 +11,20 @@ use context::crud::statement::{
     WriteOptions, earlier_effect, one_delete, one_update, report, report_retried,
 };
 use context::crud::write_batch::{FLAGS, check_batch, write_errors};
+use context::ctx::Ctx;
 use context::ddl::collection::collection;
 use context::ddl::names;
-use request::Outcome;
-use request::args::{Args, Kind};
-use request::asked::RightsRequest;
-use request::spec::{Durability, LatencyKind, OpClass, Privilege, flag};
-use auth::Action::{self, Find, Insert, Remove, Update};
-use auth::Target;
+use context::env::{CollationArg, environment};
+use context::retry::single;
 use model::{Bump, Doc, DocBuf, DocWriter, MongoError, OwnedValue, Result, Value, bail};
 use operators::expr::ParseCx;
 use operators::filter::Filter;
 use operators::project::Projection;
 use operators::{Cx, Env};
+use request::Outcome;
+use request::args::{Args, Kind};
+use request::asked::RightsRequest;
+use request::spec::{Durability, LatencyKind, OpClass, Privilege, flag};
 use store::{Effect, RetryImage};
 
 pub(crate) static COMMANDS: &[Command] = &[

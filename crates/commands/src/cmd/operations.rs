@@ -2,13 +2,13 @@
 
 use context::command::Command;
 use context::ctx::Ctx;
+use model::{DocBuf, Result, Tag, Value, bail, code};
 use request::Outcome;
 use request::args::{Kind, arg, wrong_type};
 use request::asked::RightsRequest;
 use request::generic;
 use request::spec::{Privilege, flag};
 use state::operations::{IdleSelection, list};
-use model::{DocBuf, Result, Tag, Value, bail, code};
 use std::sync::atomic::Ordering;
 
 pub(crate) static COMMANDS: &[Command] = &[

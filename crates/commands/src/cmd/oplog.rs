@@ -2,10 +2,10 @@
 
 use context::command::Command;
 use context::ctx::Ctx;
+use model::{Doc, MongoError, Number, Result, Tag, Value, bail, code};
 use request::Outcome;
 use request::args::{Kind, arg};
 use request::spec::{Durability, Privilege, flag};
-use model::{Doc, MongoError, Number, Result, Tag, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(

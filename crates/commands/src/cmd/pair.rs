@@ -3,12 +3,12 @@
 
 use context::command::Command;
 use context::ctx::Ctx;
+use model::{Result, bail, code};
 use request::Outcome;
 use request::args::{Kind, arg};
 use request::spec::{Privilege, flag};
 use state::pair::{self, Part, Role};
 use state::replica_set;
-use model::{Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "quarryPair",

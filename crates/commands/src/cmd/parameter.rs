@@ -2,11 +2,11 @@
 
 use context::command::Command;
 use context::ctx::Ctx;
+use model::{Result, Value, bail, code};
 use request::Outcome;
 use request::args::{Arg, Kind, arg, check_doc};
 use request::spec::{Privilege, flag};
 use state::parameters::{PARAMETERS, Parameter, Parameters, SetPhase};
-use model::{Result, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
@@ -100,8 +100,7 @@ fn get(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let own =
-        |name: &str| request::generic::is_generic(name) && Parameters::find(name).is_none();
+    let own = |name: &str| request::generic::is_generic(name) && Parameters::find(name).is_none();
     let changes: Vec<_> = cx
         .request
         .body

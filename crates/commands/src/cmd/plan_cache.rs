@@ -4,13 +4,13 @@
 use context::command::Command;
 use context::ctx::Ctx;
 use context::ddl::names;
+use model::{Array, Doc, Namespace, Result, Value, bail, code};
+use query::explain::Shape;
+use query::plan::PlanCache;
 use request::Outcome;
 use request::args::{Arg, Kind, arg, collection_name};
 use request::spec::{Privilege, flag};
 use state::plan_filters::ShapeParts;
-use model::{Array, Doc, Namespace, Result, Value, bail, code};
-use query::explain::Shape;
-use query::plan::PlanCache;
 use store::Collection;
 
 static SHAPE: &[Arg] = &[

@@ -5,11 +5,11 @@ use context::command::Command;
 use context::ctx::Ctx;
 use context::read::settings::{self, SETTINGS};
 use context::read::shape;
+use model::{Doc, DocBuf, Result, Tag, Value, bail, code, namespace};
 use request::Outcome;
 use request::args::{Kind, arg, missing_field, wrong_type};
 use request::spec::{Privilege, flag};
 use state::query_settings::ShapeSettings;
-use model::{Doc, DocBuf, Result, Tag, Value, bail, code, namespace};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(

@@ -3,12 +3,12 @@
 
 use context::command::Command;
 use context::ctx::Ctx;
+use model::compare::compare;
+use model::{DocWriter, MongoError, Result, Timestamp, Value, code, doc_fields};
 use request::Outcome;
 use request::spec::{Privilege, flag};
 use state::pair::Role;
 use state::replica_set;
-use model::compare::compare;
-use model::{DocWriter, MongoError, Result, Timestamp, Value, code, doc_fields};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(

@@ -1,19 +1,19 @@
 //! `createRole`, `updateRole`, `dropRole`, `dropAllRolesFromDatabase`, `grantPrivilegesToRole`,
 //! `revokePrivilegesFromRole`, `grantRolesToRole`, `revokeRolesFromRole`.
 
-use access::{ROLES, USERS};
 use crate::cmd::audit::{EventFields, run_audited};
-use context::command::Command;
-use context::ctx::Ctx;
-use request::Outcome;
-use request::args::{Arg, Args, Kind, arg};
-use request::asked::RightsRequest;
-use request::spec::{Privilege as Row, flag};
+use access::{ROLES, USERS};
 use auth::{
     Action, Privilege, Restrictions, RoleName, Target, builtin, parse_restrictions, privilege_list,
     role_list,
 };
+use context::command::Command;
+use context::ctx::Ctx;
 use model::{Array, Doc, DocBuf, DocWriter, MongoError, Result, bail, code};
+use request::Outcome;
+use request::args::{Arg, Args, Kind, arg};
+use request::asked::RightsRequest;
+use request::spec::{Privilege as Row, flag};
 
 const FLAGS: u32 = flag::WRITE | flag::WRITE_CONCERN;
 

@@ -6,11 +6,11 @@ use access::{
 };
 use context::command::Command;
 use context::ctx::Ctx;
+use identity_oidc::CurrentTime;
+use model::{Binary, MongoError, Result, Tag, Value, bail, code};
 use request::args::{Arg, Kind, arg, check_doc, wrong_type};
 use request::spec::{Privilege, flag};
 use request::{Outcome, WaitFor};
-use identity_oidc::CurrentTime;
-use model::{Binary, MongoError, Result, Tag, Value, bail, code};
 
 /// The number of the conversation; a connection has one conversation at a time.
 const CONVERSATION: i32 = 1;

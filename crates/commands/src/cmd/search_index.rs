@@ -7,12 +7,12 @@ use context::ctx::Ctx;
 use context::ddl::names;
 use context::read::listing::Listing;
 use context::read::search::{is_named, list as described, no_search_error};
+use model::{Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Value, bail, code};
 use request::Outcome;
 use request::args::{Kind, arg, wrong_type};
 use request::spec::{Privilege, flag};
 use state::cursors::{BatchLimit, CursorInfo};
 use state::search::SearchDefinition;
-use model::{Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::Collection;
 

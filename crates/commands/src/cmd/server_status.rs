@@ -7,14 +7,14 @@ use context::command::Command;
 use context::ctx::Ctx;
 use context::read::locks;
 use context::read::stats::{to_signed, write_latency};
-use state::release::Release;
+use metrics::LatencyCounts;
+use model::{DocBuf, DocWriter, Result, Value, doc_fields};
 use request::Outcome;
 use request::spec::{CommandTable, LatencyKind, OpClass, Privilege, flag};
 use state::admission::GateMetrics;
 use state::machine::Process;
+use state::release::Release;
 use state::service::Service;
-use metrics::LatencyCounts;
-use model::{DocBuf, DocWriter, Result, Value, doc_fields};
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) static COMMANDS: &[Command] = &[

@@ -2,16 +2,16 @@
 //! `killAllSessionsByPattern`.
 
 use access::user::digest;
+use auth::{Action, Target, UserName};
 use context::command::Command;
 use context::ctx::Ctx;
-use state::release::SESSION_TIMEOUT_MINUTES;
+use model::{Array, Binary, Result, Tag, Value, bail, code};
 use request::Outcome;
 use request::args::{Arg, Args, Kind, arg, check_doc, wrong_type};
 use request::asked::RightsRequest;
 use request::generic;
 use request::spec::{Privilege, flag};
-use auth::{Action, Target, UserName};
-use model::{Array, Binary, Result, Tag, Value, bail, code};
+use state::release::SESSION_TIMEOUT_MINUTES;
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(

@@ -3,10 +3,10 @@
 
 use context::command::Command;
 use context::ctx::Ctx;
+use model::{Result, bail, code};
 use request::Outcome;
 use request::args::{Kind, arg};
 use request::spec::{Privilege, flag};
-use model::{Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "shutdown",

@@ -4,11 +4,11 @@ use context::command::Command;
 use context::ctx::Ctx;
 use context::ddl::{index_spec, names};
 use context::read::stats::{fit, storage_stats, sum_indexes, to_signed};
+use model::{Doc, Namespace, Result, Value, bail, code, compare};
 use request::Outcome;
 use request::args::{Kind, arg};
 use request::asked::RightsRequest;
 use request::spec::{Privilege, flag};
-use model::{Doc, Namespace, Result, Value, bail, code, compare};
 use std::cmp::Ordering;
 use store::{Collection, ReadView};
 

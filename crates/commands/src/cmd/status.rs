@@ -3,11 +3,11 @@
 
 use context::command::Command;
 use context::ctx::Ctx;
+use model::{Result, Tag, Value, bail, code, doc_fields};
 use request::Outcome;
 use request::args::{Kind, arg, wrong_type};
 use request::spec::{Privilege, Spec, flag};
 use state::machine::Host;
-use model::{Result, Tag, Value, bail, code, doc_fields};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(

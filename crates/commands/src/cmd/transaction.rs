@@ -2,10 +2,10 @@
 
 use context::command::Command;
 use context::ctx::Ctx;
+use model::{MongoError, Result};
 use request::Outcome;
 use request::args::{Kind, arg};
 use request::spec::{Durability, Privilege, flag};
-use model::{MongoError, Result};
 
 const FLAGS: u32 = flag::ADMIN
     | flag::API_V1

@@ -1,21 +1,21 @@
 //! `createUser`, `updateUser`, `dropUser`, `dropAllUsersFromDatabase`, `grantRolesToUser`,
 //! `revokeRolesFromUser`.
 
-use access::{USERS, rounds};
 use crate::cmd::audit::{EventFields, run_audited};
 use crate::cmd::role::{
     check_roles, edit_roles, listed_roles, needs_of_grant, needs_of_restrictions, needs_of_revoke,
     needs_of_roles, replace_field, roles_of, some_roles, write_roles,
 };
+use access::{USERS, rounds};
+use auth::scram::{Credentials, Mechanism, Secret};
+use auth::{Action, Restrictions, Target, UserName, parse_restrictions};
 use context::command::Command;
 use context::ctx::Ctx;
+use model::{Binary, Doc, DocBuf, MongoError, Result, bail, code};
 use request::Outcome;
 use request::args::{Arg, Kind, arg};
 use request::asked::RightsRequest;
 use request::spec::{Privilege, flag};
-use auth::scram::{Credentials, Mechanism, Secret};
-use auth::{Action, Restrictions, Target, UserName, parse_restrictions};
-use model::{Binary, Doc, DocBuf, MongoError, Result, bail, code};
 
 const FLAGS: u32 = flag::WRITE | flag::WRITE_CONCERN;
 

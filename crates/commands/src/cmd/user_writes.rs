@@ -2,11 +2,11 @@
 
 use context::command::Command;
 use context::ctx::Ctx;
+use model::{Result, bail, code};
 use request::Outcome;
 use request::args::{Kind, arg};
 use request::spec::{Privilege, flag};
 use state::user_writes::reason;
-use model::{Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "setUserWriteBlockMode",

@@ -2,10 +2,10 @@
 //! changed documents. No operation waits for it: where segments are missing, documents are read.
 
 use super::worker::{Class, NextRound, Worker, never};
-use state::service::Service;
-use state::workers::RoundContext;
 use model::Result;
 use query::segments::build_next;
+use state::service::Service;
+use state::workers::RoundContext;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 //! no writes, so that the operation time advances.
 
 use super::worker::{NextRound, Worker};
-use state::service::Service;
 use model::{Result, Timestamp};
+use state::service::Service;
 
 /// Interval in seconds at which the time is written while there are no writes.
 const NOTE_EVERY_S: i64 = 10;

@@ -3,9 +3,9 @@
 //! sample or has changed since.
 
 use super::worker::{Class, NextRound, Worker, never};
-use state::service::Service;
 use model::{Namespace, Result};
 use query::plan::PlanCache;
+use state::service::Service;
 use std::time::Duration;
 
 pub(super) static WORKER: Worker = Worker {

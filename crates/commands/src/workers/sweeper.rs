@@ -2,10 +2,10 @@
 //! start also that of documents and index entries that belong to nothing in the catalog.
 
 use super::worker::{Class, NextRound, Worker, never};
-use state::service::Service;
-use state::workers::RoundContext;
 use model::Result;
 use operation::interrupted_error;
+use state::service::Service;
+use state::workers::RoundContext;
 use std::time::Duration;
 
 /// Interval between searches for keys of dropped collections and indexes.

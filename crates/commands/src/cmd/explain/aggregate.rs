@@ -3,20 +3,20 @@
 use super::arguments::arguments;
 use super::explained::{ExplainTarget, Level, reply};
 use crate::cmd::map_reduce::{self, MAP_REDUCE};
-use context::ctx::Ctx;
-use context::env::{CollationArg, environment};
 use context::crud::args::AggregateArgs;
 use context::crud::args::read::AGGREGATE;
+use context::ctx::Ctx;
+use context::env::{CollationArg, environment};
 use context::read::StoreHost;
 use context::read::settings;
-use request::Outcome;
-use request::args::collection_name;
 use model::{Doc, DocBuf, Namespace, Result, Value};
 use operators::expr::ParseCx;
 use query::exec::ExecContext;
 use query::explain;
 use query::pipeline::Pipeline;
 use query::plan::Hint;
+use request::Outcome;
+use request::args::collection_name;
 
 /// `explain` of `aggregate`.
 pub(super) fn explain_aggregate<'a>(

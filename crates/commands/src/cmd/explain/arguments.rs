@@ -2,13 +2,13 @@
 
 use context::ctx::Ctx;
 use context::ddl::names;
-use request::args::{Arg, Args, missing_field, wrong_type};
 use model::{Doc, DocBuf, Namespace, Result, Tag, Value};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::MatchFilter;
 use query::find::Find;
 use query::plan::Hint;
+use request::args::{Arg, Args, missing_field, wrong_type};
 
 /// The arguments of the inner command, checked against its table.
 pub(super) fn arguments<'a>(name: &str, table: &'static [Arg], inner: Doc<'a>) -> Result<Args<'a>> {

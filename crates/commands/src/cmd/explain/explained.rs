@@ -1,8 +1,6 @@
 //! A query that is explained: its operators are run if the verbosity requires it, and shown.
 
 use context::ctx::Ctx;
-use state::release::Release;
-use request::Outcome;
 use model::{DocWriter, Namespace, Result, Value};
 use query::exec::ExecContext;
 use query::explain::{ExplainedQuery, Shape, shape_of};
@@ -10,6 +8,8 @@ use query::find::{Find, PlannedQuery};
 use query::physical::run_to_end;
 use query::plan::{CachedPlan, Plan, PlanCache, alternatives};
 use query::shown::PlanNode;
+use request::Outcome;
+use state::release::Release;
 use std::sync::Arc;
 use store::Collection;
 

@@ -7,16 +7,16 @@ pub(crate) mod explained;
 mod read;
 mod write;
 
+use aggregate::{explain_aggregate, explain_map_reduce};
 use context::command::Command;
 use context::ctx::Ctx;
+use explained::Level;
+use model::{Doc, Result, bail, code};
+use read::explain_read;
 use request::Outcome;
 use request::args::{Kind, arg};
 use request::asked::RightsRequest;
 use request::spec::{Privilege, flag};
-use aggregate::{explain_aggregate, explain_map_reduce};
-use explained::Level;
-use model::{Doc, Result, bail, code};
-use read::explain_read;
 use write::explain_write;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(

@@ -4,19 +4,19 @@ use super::aggregate::aggregation;
 use super::arguments::{arguments, own_namespace, plain_find};
 use super::explained::{ExplainTarget, Level};
 use crate::cmd::count::count_parts;
-use context::ctx::Ctx;
-use context::env::{CollationArg, environment};
 use context::crud::args::read::{COUNT, DISTINCT, FIND};
 use context::crud::args::{CountArgs, DistinctArgs, FindArgs};
+use context::ctx::Ctx;
 use context::ddl::names;
+use context::env::{CollationArg, environment};
 use context::read::{StoreHost, settings};
-use request::Outcome;
 use model::{Doc, DocBuf, Namespace, Result, Value};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::ExecContext;
 use query::find::Find;
 use query::pipeline::Pipeline;
+use request::Outcome;
 
 /// `explain` of `find`, `count` and `distinct`.
 pub(super) fn explain_read<'a>(

@@ -2,21 +2,21 @@
 
 use super::arguments::{arguments, own_namespace, plain_find};
 use super::explained::{ExplainTarget, Level};
-use context::ctx::Ctx;
-use context::env::{CollationArg, environment};
 use context::crud::args::write::{DELETE, FIND_AND_MODIFY, UPDATE};
 use context::crud::args::{DeleteOp, FindAndModifyArgs, Mods, UpdateOp};
 use context::crud::change::UpdateSpec;
+use context::ctx::Ctx;
 use context::ddl::collection::collection;
+use context::env::{CollationArg, environment};
 use context::read::StoreHost;
-use request::Outcome;
-use state::plan_filters::ShapeParts;
 use model::{Doc, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use operators::project::Projection;
 use query::exec::ExecContext;
 use query::exec::SortPattern;
 use query::physical::{Change, ProjectionSpec};
+use request::Outcome;
+use state::plan_filters::ShapeParts;
 use std::sync::Arc;
 
 /// The statement of an `update`, `delete` or `findAndModify`.
