@@ -562,7 +562,7 @@ impl Host for StoreHost {
     }
 
     fn spill_threshold_bytes(&self) -> usize {
-        // A limit that was set is kept.
+        // Another limit than the default one was set, and is kept.
         let most = match self.stage_limit() {
             STAGE_BYTES => usize::MAX,
             limit => limit,

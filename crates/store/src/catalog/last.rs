@@ -34,8 +34,7 @@ pub(super) fn read_last(
         if order.max_key.is_empty() {
             order.max_key = key.to_vec();
         }
-        let seq = record::read(value).map(|(header, _)| header.insert_seq);
-        let seq = seq.filter(|seq| *seq < record::SEQ_END);
+        let seq = record::read_seq(value);
         order.next_seq = order.next_seq.max(seq.map_or(0, |seq| seq + 1));
         is_done.set(seq.is_some() || !in_order);
         !is_done.get()

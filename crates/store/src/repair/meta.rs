@@ -151,9 +151,10 @@ fn mend_others(m: &mut RepairContext<'_>, owners: &mut Owners) -> Result<()> {
             }
             Some(b'w') => model::validate(value).is_ok(),
             // A collection cannot be opened without the number.
-            Some(b'o') if meta::read_unordered(value).is_none() => {
-                return mend_unordered(m, key, value);
-            }
+            Some(b'o') if meta::read_unordered(value).is_none() => match ident {
+                Some(ident) => return mend_unordered(m, ident),
+                None => false,
+            },
             // The other rows are checked with their collections.
             _ => true,
         };
@@ -168,30 +169,24 @@ fn mend_others(m: &mut RepairContext<'_>, owners: &mut Owners) -> Result<()> {
 }
 
 /// Replaces a damaged mark of the order of insertion with one behind all documents.
-fn mend_unordered(m: &mut RepairContext<'_>, key: &[u8], value: &[u8]) -> Result<()> {
-    let mut batch = WriteBatch::new();
-    let Some(ident) = key.get(1..).and_then(|k| <[u8; 4]>::try_from(k).ok()) else {
-        m.take_row(None, Row::of_meta(key, value), "a damaged row of settings")?;
-        batch.delete(Table::Meta, key);
-        return m.apply(&mut batch);
-    };
-    let end = u32::from_be_bytes(ident).saturating_add(1).to_be_bytes();
+fn mend_unordered(m: &mut RepairContext<'_>, ident: [u8; 4]) -> Result<()> {
+    let number = u32::from_be_bytes(ident);
+    let end = number.saturating_add(1).to_be_bytes();
     let mut next = 1;
     m.each_row(
         Table::Doc,
         KeyRange::new(&ident, &end),
         &mut |_, _, value| {
-            let seq = record::read(value).map(|(header, _)| header.insert_seq);
-            let seq = seq.filter(|seq| *seq < record::SEQ_END);
-            next = next.max(seq.map_or(0, |seq| seq + 1));
+            next = next.max(record::read_seq(value).map_or(0, |seq| seq + 1));
             Ok(())
         },
     )?;
-    let ident = u32::from_be_bytes(ident);
     m.report_mended(&format!(
-        "the mark of the order of insertion of {ident} was damaged"
+        "the mark of the order of insertion of {number} was damaged"
     ));
-    batch.put(Table::Meta, key, &u64::to_be_bytes(next));
+    let mut batch = WriteBatch::new();
+    let key = meta::unordered(number);
+    batch.put(Table::Meta, &key, &u64::to_be_bytes(next));
     m.apply(&mut batch)
 }
 
