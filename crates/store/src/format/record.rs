@@ -43,7 +43,7 @@ pub fn write(out: &mut Vec<u8>, header: Header, doc: &[u8]) {
     out.extend_from_slice(doc);
 }
 
-/// The insert_seq of a record. `None` when it is not a record or has an impossible one (corruption).
+/// The insert_seq of a record. `None` when it is no record or has an impossible one (corruption).
 pub(crate) fn read_seq(bytes: &[u8]) -> Option<u64> {
     let seq = read(bytes)?.0.insert_seq;
     (seq < SEQ_END).then_some(seq)
