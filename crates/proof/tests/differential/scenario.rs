@@ -17,7 +17,36 @@ pub(crate) struct Scenario {
 }
 
 type CheckResult = Result<(), String>;
-type QuestionCounts = BTreeMap<&'static str, usize>;
+/// Numbers of comparisons by kind, and of plans by the stages they had.
+#[derive(Debug, Default)]
+pub(crate) struct QuestionCounts {
+    pub(crate) compared: BTreeMap<&'static str, usize>,
+    pub(crate) stages: BTreeMap<String, usize>,
+    /// Entries of plan caches when the scenarios ended.
+    pub(crate) cached_plans: usize,
+}
+
+impl QuestionCounts {
+    fn count(&mut self, kind: &'static str) {
+        *self.compared.entry(kind).or_default() += 1;
+    }
+
+    /// Adds the stages in a reply to `explain`.
+    fn count_stages(&mut self, explained: &Json) {
+        match explained {
+            Json::Object(o) => {
+                if let Some(stage) = o.get("stage").and_then(Json::as_str) {
+                    *self.stages.entry(stage.to_owned()).or_default() += 1;
+                }
+                o.iter()
+                    .filter(|(name, _)| *name != "rejectedPlans")
+                    .for_each(|(_, v)| self.count_stages(v));
+            }
+            Json::Array(a) => a.iter().for_each(|v| self.count_stages(v)),
+            _ => {}
+        }
+    }
+}
 
 /// Equal numbers in one form: which of them represents a group or a distinct value is not defined.
 fn canonical(v: &Json) -> Json {
@@ -113,7 +142,7 @@ impl Scenario {
         for change in &self.changes {
             let want = reply_content(&servers.plain.send(db, change), true);
             for server in &mut servers.others {
-                *asked.entry("engines").or_default() += 1;
+                asked.count("engines");
                 let got = reply_content(&server.send(db, change), true);
                 differ(
                     &change.to_string(),
@@ -123,15 +152,24 @@ impl Scenario {
             }
         }
         self.compare_documents(db, servers, asked)?;
+        for server in &servers.others {
+            server.work();
+        }
         for question in &self.questions {
             self.ask(db, servers, asked, question)?;
+        }
+        if let Some(server) = servers.others.first_mut() {
+            let list = json!({ "aggregate": "c", "pipeline": [{ "$planCacheStats": {} }],
+                "cursor": { "batchSize": 1000 } });
+            let entries = reply_content(&server.send(db, &list), false);
+            asked.cached_plans += entries.as_array().map_or(0, Vec::len);
         }
         for predicate in &self.predicates {
             for server in &mut servers.others {
                 partition(db, server, predicate)?;
                 count_by_row(db, server, predicate)?;
-                *asked.entry("TLP").or_default() += 1;
-                *asked.entry("NoREC").or_default() += 1;
+                asked.count("TLP");
+                asked.count("NoREC");
             }
         }
         Ok(())
@@ -161,6 +199,9 @@ impl Scenario {
                 .plain
                 .send(db, &json!({ "insert": "c", "documents": [d] }));
         }
+        for server in &servers.others {
+            server.work();
+        }
     }
 
     fn compare_documents(
@@ -172,7 +213,7 @@ impl Scenario {
         let all = json!({ "find": "c", "sort": { "_id": 1 }, "batchSize": 1000 });
         let want = reply_content(&servers.plain.send(db, &all), true);
         for server in &mut servers.others {
-            *asked.entry("documents").or_default() += 1;
+            asked.count("documents");
             let got = reply_content(&server.send(db, &all), true);
             differ(
                 "documents after the changes",
@@ -190,9 +231,12 @@ impl Scenario {
     /// Indexes with entries for every document.
     fn whole_indexes(&self) -> impl Iterator<Item = &Json> {
         self.indexes.iter().filter(|i| {
+            let key = i["key"].as_object().into_iter().flatten();
             i.get("sparse").is_none()
                 && i.get("partialFilterExpression").is_none()
-                && i.pointer("/key/$**").is_none()
+                && key.into_iter().all(|(path, kind)| {
+                    !path.ends_with("$**") && (kind.is_number() || kind == "hashed")
+                })
         })
     }
 
@@ -209,8 +253,12 @@ impl Scenario {
         if want.get("code").is_some() {
             return Ok(());
         }
+        if let Some(server) = servers.others.first_mut() {
+            let explain = json!({ "explain": q, "verbosity": "queryPlanner" });
+            asked.count_stages(&server.send(db, &explain));
+        }
         for server in &mut servers.others {
-            *asked.entry("engines").or_default() += 1;
+            asked.count("engines");
             let got = reply_content(&server.send(db, q), ordered);
             differ(
                 &q.to_string(),
@@ -221,7 +269,7 @@ impl Scenario {
             let alone = reply_content(&server.send(db, q), ordered);
             query::exec::set_scan_threads(4);
             let together = reply_content(&server.send(db, q), ordered);
-            *asked.entry("threads").or_default() += 1;
+            asked.count("threads");
             differ(
                 &q.to_string(),
                 &answer("by one thread", &alone),
@@ -237,7 +285,7 @@ impl Scenario {
                 if got.get("code").is_some() {
                     continue;
                 }
-                *asked.entry("hints").or_default() += 1;
+                asked.count("hints");
                 differ(
                     &hinted.to_string(),
                     &answer("as written", &want),
@@ -265,7 +313,7 @@ impl Scenario {
                 for n in (0..part(&mut small).len()).rev() {
                     let mut less = small.clone();
                     part(&mut less).remove(n);
-                    if less.run(servers, &mut BTreeMap::new()).is_err() {
+                    if less.run(servers, &mut QuestionCounts::default()).is_err() {
                         small = less;
                     }
                 }

@@ -1,12 +1,14 @@
 //! One server over each engine of this build, and a reference server over memory without indexes,
 //! which runs pipelines as written.
 
+use commands::workers::{self, Schedule};
 use commands::{
     Config, Connection, Dispatcher, Outcome, Request, Service, StoreHooks, SystemClock,
 };
 use engine_lmdb::LmdbEngine;
 use engine_rocksdb::{CacheKind, RocksEngine};
 use model::{DocBuf, extjson};
+use query::segments::Sizes;
 use serde_json::Value as Json;
 use std::path::Path;
 use std::sync::Arc;
@@ -62,12 +64,24 @@ impl Server {
         let config = Config {
             replica_set: None,
             optimize_pipelines,
+            // A few documents make a segment of columns.
+            column_segments: Sizes {
+                docs_max: 8,
+                docs_min: 2,
+            },
             ..Config::default()
         };
         let service = Service::new(config, clock(), Arc::new(store));
         let server = Arc::new(commands::registry::dispatcher(service.into_shared()));
         let conn = server.connect("127.0.0.1:1");
         Server { name, server, conn }
+    }
+
+    /// Writes segments of columns where documents are waiting for it.
+    pub(crate) fn work(&self) {
+        let worker = workers::find("columnSegments").expect("the worker");
+        let service = self.server.service().arc().expect("a shared service");
+        Schedule::new(&service, [worker]).run_due(&service, &|| true);
     }
 
     pub(crate) fn send(&mut self, db: &str, command: &Json) -> Json {
