@@ -11,6 +11,8 @@ pub(crate) struct Generator {
     shape: Random,
     /// Decides the constants.
     value: Random,
+    /// Paths of the keys of indexes.
+    indexed: Vec<String>,
 }
 
 /// Times that a query of one shape is asked.
@@ -25,6 +27,7 @@ impl Generator {
         Generator {
             shape: Random::new(seed),
             value: Random::new(seed ^ 0x5555),
+            indexed: Vec::new(),
         }
     }
 
@@ -137,6 +140,7 @@ impl Generator {
             let path = self.pick(&["a", "b", "c.x", "d", "e", "s", "c"]);
             key.entry(path).or_insert(json!(self.sign()));
         }
+        self.indexed.extend(key.keys().cloned());
         let mut spec = json!({ "key": key, "name": format!("i{n}") });
         match self.shape.below(20) {
             0 => spec["sparse"] = json!(true),
@@ -230,11 +234,27 @@ impl Generator {
         Json::Object(sort)
     }
 
+    /// Conditions on paths of indexes only.
+    fn indexed_filter(&mut self) -> Json {
+        let mut o = Map::new();
+        for _ in 0..1 + self.shape.below(2) {
+            let path = self.indexed[self.shape.below(self.indexed.len())].clone();
+            o.insert(path, self.condition());
+        }
+        Json::Object(o)
+    }
+
     fn question(&mut self) -> Json {
-        let filter = self.filter(2);
-        match self.shape.below(8) {
+        let filter = match self.shape.below(10) {
+            0 => json!({}),
+            1..=5 => self.indexed_filter(),
+            _ => self.filter(2),
+        };
+        let all = json!({ "batchSize": 1000 });
+        match self.shape.below(13) {
             0 | 1 => {
-                let mut find = json!({ "find": "c", "filter": filter, "sort": self.sort() });
+                let mut find = json!({ "find": "c", "filter": filter, "sort": self.sort(),
+                    "batchSize": 1000 });
                 if self.shape.chance(50) {
                     find["limit"] = json!(1 + self.int(9));
                 }
@@ -250,20 +270,39 @@ impl Generator {
                 }
                 find
             }
-            2 => json!({ "find": "c", "filter": filter }),
-            3 => json!({ "count": "c", "query": filter }),
+            2 => json!({ "find": "c", "filter": filter, "batchSize": 1000 }),
+            3 | 8 => json!({ "count": "c", "query": filter }),
             4 => json!({ "distinct": "c", "key": self.pick(&["a", "b", "c.x", "d", "e", "s"]),
                 "query": filter }),
             5 => json!({ "aggregate": "c", "pipeline": [{ "$match": filter }, { "$group": {
                 "_id": format!("${}", self.pick(&["e", "s", "c.x"])), "n": { "$sum": 1 },
-                "m": { self.pick(&["$min", "$max"]): "$a" } } }], "cursor": {} }),
+                "m": { self.pick(&["$min", "$max"]): "$a" } } }], "cursor": all }),
             6 => json!({ "aggregate": "c", "pipeline": [{ "$match": filter },
                 { "$sort": self.sort() }, { "$project": { "a": 1, "k": { "$add": ["$e", 1] } } },
-                { "$match": { "k": { "$gte": 2 } } }], "cursor": {} }),
+                { "$match": { "k": { "$gte": 2 } } }], "cursor": all }),
+            9 => {
+                let path = self.pick(&["a", "b", "c.x", "e", "s"]);
+                json!({ "aggregate": "c", "pipeline": [{ "$match": filter },
+                    { "$sort": { path: self.sign(), "_id": self.sign() } },
+                    { "$group": { "_id": format!("${path}"), "f": { "$first": "$_id" },
+                        "l": { "$last": "$e" } } }], "cursor": all })
+            }
+            10 => json!({ "aggregate": "c", "pipeline": [{ "$match": filter },
+                { "$group": { "_id": format!("${}", self.pick(&["a", "e", "s", "c.x"])) } }],
+                "cursor": all }),
+            11 => {
+                let foreign = self.pick(&["a", "e", "b", "_id"]);
+                json!({ "aggregate": "c", "pipeline": [{ "$match": filter },
+                    { "$lookup": { "from": "c", "localField": "e", "foreignField": foreign,
+                        "as": "j" } }, { "$unwind": "$j" }, { "$match": { "j.e": self.scalar() } },
+                    { "$project": { "k": "$j._id" } }], "cursor": all })
+            }
+            12 => json!({ "aggregate": "c", "pipeline": [{ "$match": filter }, { "$count": "n" }],
+                "cursor": all }),
             _ => json!({ "aggregate": "c", "pipeline": [{ "$sort": self.sort() }, { "$limit": 5 },
                 { "$lookup": { "from": "c", "localField": "e", "foreignField": "a", "as": "j",
                     "pipeline": [{ "$sort": { "_id": 1 } }, { "$project": { "_id": 1 } }] } }],
-                "cursor": {} }),
+                "cursor": all }),
         }
     }
 
@@ -278,7 +317,11 @@ impl Generator {
     }
 
     pub(crate) fn scenario(&mut self) -> Scenario {
-        let size = 5 + self.shape.below(36);
+        // With few documents most plans are scans.
+        let size = match self.shape.chance(25) {
+            true => 150 + self.shape.below(150),
+            false => 5 + self.shape.below(36),
+        };
         Scenario {
             indexes: (0..1 + self.shape.below(5))
                 .map(|n| self.index(n))
@@ -288,7 +331,9 @@ impl Generator {
                 .map(|_| self.change(size))
                 .collect(),
             questions: (0..SHAPES).flat_map(|_| self.repeats()).collect(),
-            predicates: (0..4).map(|_| self.filter(2)).collect(),
+            predicates: (0..if size < 50 { 4 } else { 1 })
+                .map(|_| self.filter(2))
+                .collect(),
             only_plain: Vec::new(),
         }
     }

@@ -66,6 +66,7 @@ fn engines_plans_and_threads_agree() {
         "COLUMN_SCAN",
         "PROJECTION_COVERED",
         "COUNT_SCAN",
+        "DISTINCT_SCAN",
     ] {
         assert!(asked.stages.contains_key(stage), "no plan has {stage}");
     }
