@@ -250,11 +250,11 @@ impl Generator {
             1..=5 => self.indexed_filter(),
             _ => self.filter(2),
         };
-        let all = json!({ "batchSize": 1000 });
+        let all = json!({ "batchSize": 100_000 });
         match self.shape.below(13) {
             0 | 1 => {
                 let mut find = json!({ "find": "c", "filter": filter, "sort": self.sort(),
-                    "batchSize": 1000 });
+                    "batchSize": 100_000 });
                 if self.shape.chance(50) {
                     find["limit"] = json!(1 + self.int(9));
                 }
@@ -270,7 +270,7 @@ impl Generator {
                 }
                 find
             }
-            2 => json!({ "find": "c", "filter": filter, "batchSize": 1000 }),
+            2 => json!({ "find": "c", "filter": filter, "batchSize": 100_000 }),
             3 | 8 => json!({ "count": "c", "query": filter }),
             4 => json!({ "distinct": "c", "key": self.pick(&["a", "b", "c.x", "d", "e", "s"]),
                 "query": filter }),

@@ -160,7 +160,7 @@ impl Scenario {
         }
         if let Some(server) = servers.others.first_mut() {
             let list = json!({ "aggregate": "c", "pipeline": [{ "$planCacheStats": {} }],
-                "cursor": { "batchSize": 1000 } });
+                "cursor": { "batchSize": 100_000 } });
             let entries = reply_content(&server.send(db, &list), false);
             asked.cached_plans += entries.as_array().map_or(0, Vec::len);
         }
@@ -210,7 +210,7 @@ impl Scenario {
         servers: &mut Servers,
         asked: &mut QuestionCounts,
     ) -> CheckResult {
-        let all = json!({ "find": "c", "sort": { "_id": 1 }, "batchSize": 1000 });
+        let all = json!({ "find": "c", "sort": { "_id": 1 }, "batchSize": 100_000 });
         let want = reply_content(&servers.plain.send(db, &all), true);
         for server in &mut servers.others {
             asked.count("documents");
@@ -345,7 +345,7 @@ impl Display for Scenario {
 
 fn ids(db: &str, server: &mut Server, filter: &Json) -> Vec<Json> {
     let find = json!({ "find": "c", "filter": filter, "projection": { "_id": 1 },
-        "batchSize": 1000 });
+        "batchSize": 100_000 });
     let mut ids = match reply_content(&server.send(db, &find), false) {
         Json::Array(list) => list,
         other => vec![other],
