@@ -19,10 +19,11 @@ mod workload;
 use check::EngineRef;
 use engine_lmdb::LmdbEngine;
 use engine_rocksdb::{CacheKind, RocksEngine};
+use engine_wiredtiger::{LIBRARY_NAME, Library, WiredTigerEngine};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
-use storage::Result;
+use storage::{Result, StorageError};
 
 /// One recording at a time.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -48,6 +49,26 @@ fn lmdb(path: &Path) -> Result<EngineRef> {
     Ok(Arc::new(LmdbEngine::open(&config)?))
 }
 
+/// WiredTiger is a library of the system; it calls the replaced functions, too.
+fn wiredtiger(path: &Path) -> Result<EngineRef> {
+    let library = Library::load(LIBRARY_NAME, None)
+        .map_err(|line| StorageError::io("WiredTiger", std::io::Error::other(line)))?;
+    let config = engine_wiredtiger::Config {
+        journal_commit_interval_ms: 5,
+        ..engine_wiredtiger::Config::at(path, 64 << 20)
+    };
+    Ok(Arc::new(WiredTigerEngine::open(&config, &library)?))
+}
+
+/// Whether the library is there; otherwise a test prints why it does nothing.
+fn has_wiredtiger() -> bool {
+    let loaded = Library::load(LIBRARY_NAME, None);
+    if let Err(line) = &loaded {
+        println!("skipped: {line}");
+    }
+    loaded.is_ok()
+}
+
 #[test]
 fn rocksdb_opens_every_image_as_one_commit_left_it() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,10 +82,21 @@ fn lmdb_opens_every_image_as_one_commit_left_it() {
 }
 
 #[test]
+fn wiredtiger_opens_every_image_as_one_commit_left_it() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if has_wiredtiger() {
+        check::search("wiredTiger", wiredtiger);
+    }
+}
+
+#[test]
 fn the_names_of_new_directories_are_durable_before_the_first_commit() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     names::check("rocksdb", rocksdb);
     names::check("lmdb", lmdb);
+    if has_wiredtiger() {
+        names::check("wiredTiger", wiredtiger);
+    }
 }
 
 #[test]
@@ -72,6 +104,9 @@ fn a_directory_opens_after_a_loss_of_power_while_it_was_made() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     creation::check("rocksdb", rocksdb);
     creation::check("lmdb", lmdb);
+    if has_wiredtiger() {
+        creation::check("wiredTiger", wiredtiger);
+    }
 }
 
 #[test]
@@ -84,4 +119,12 @@ fn rocksdb_keeps_what_is_durable_when_calls_fail() {
 fn lmdb_keeps_what_is_durable_when_calls_fail() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     faults::search("lmdb", lmdb);
+}
+
+#[test]
+fn wiredtiger_keeps_what_is_durable_when_calls_fail() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if has_wiredtiger() {
+        faults::search("wiredTiger", wiredtiger);
+    }
 }
