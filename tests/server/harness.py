@@ -76,6 +76,7 @@ class Server:
             found = LISTENING.search(self.output())
             if found:
                 self.address, self.port = found.group(1), int(found.group(2))
+                self.check_engine()
                 return self
             if ended is not None:
                 raise Refused(ended, self.output())
@@ -83,6 +84,16 @@ class Server:
                 self.kill()
                 fail(f"the server did not listen within {START_S_MAX} s: {self.output()}")
             time.sleep(0.002)
+
+    def check_engine(self):
+        """Without WiredTiger's library or header the server runs on RocksDB: then the tests would say what they did not see."""
+        if not ENGINE or "--storageEngine" in self.options:
+            return
+        with open(os.path.join(self.dbpath, "QUARRY-ENGINE")) as marker:
+            first = marker.readline().strip()
+        if first.lower() != f"engine {ENGINE}".lower():
+            self.kill()
+            fail(f"QUARRY_ENGINE={ENGINE}, but {self.dbpath} has '{first}': is the engine's library there?")
 
     def output(self):
         """The output of this run."""

@@ -72,6 +72,7 @@ def end_round(server, device, how, seconds, watch):
         watch.delay_s = DELAY_S
         device.set(f"delay {int(DELAY_S * 1000)}")
         time.sleep(seconds / 2)
+        check(watch.longest_s >= DELAY_S, f"no reply waited for a delayed flush, the longest took {watch.longest_s:.2f} s")
     else:
         time.sleep(seconds)
     watch.ending.set()

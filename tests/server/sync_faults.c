@@ -1,4 +1,5 @@
-/* Preloaded into a server: the file named by QUARRY_SYNC_FAULT sets the behavior of fdatasync and fsync on journal files (*.log).
+/* Preloaded into a server: the file named by QUARRY_SYNC_FAULT sets the behavior of fdatasync and fsync on journal files: RocksDB's *.log,
+   WiredTiger's WiredTigerLog.*, and data.mdb, which is LMDB's journal, too.
    "fail": they fail with EIO. "delay N": they take N milliseconds longer. Without the file nothing changes. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -13,7 +14,10 @@ static int is_journal(int fd) {
   char link[64], path[4096];
   snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   ssize_t n = readlink(link, path, sizeof path - 1);
-  return n > 4 && memcmp(path + n - 4, ".log", 4) == 0;
+  path[n > 0 ? n : 0] = 0;
+  const char *name = strrchr(path, '/'), *end = strrchr(path, '.');
+  if (!name || !end) return 0;
+  return strcmp(end, ".log") == 0 || strncmp(name, "/WiredTigerLog.", 15) == 0 || strcmp(name, "/data.mdb") == 0;
 }
 
 static int faulty(int fd, const char *name) {

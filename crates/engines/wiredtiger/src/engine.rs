@@ -103,7 +103,7 @@ fn tables() -> Vec<(&'static str, String)> {
             // it.
             _ => ",leaf_page_max=32KB,leaf_value_max=64MB",
         };
-        format!("key_format=u,value_format=u,type=file{more}")
+        format!("key_format=u,value_format=u{more}")
     };
     let all = Table::ALL.into_iter();
     all.map(|t| (t.name(), config(t))).collect()
