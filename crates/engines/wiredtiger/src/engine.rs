@@ -136,6 +136,7 @@ impl WiredTigerEngine {
         if config.read_only {
             check_ended(&config.path)?;
         } else {
+            remove_unfinished(&config.path)?;
             forget_end(&config.path)?;
         }
         let pool = Pool::open(
@@ -257,6 +258,29 @@ fn check_ended(path: &Path) -> Result<()> {
                 .to_owned(),
         source: None,
     })
+}
+
+/// Removes WiredTiger's own files when its first opening was interrupted before it had a log and a
+/// table: nothing was stored, and WiredTiger does not open what it left.
+fn remove_unfinished(path: &Path) -> Result<()> {
+    let fail = |e| StorageError::io(format!("cannot prepare {}", path.display()), e);
+    let names = fs::read_dir(path).and_then(|entries| {
+        let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        names.collect::<std::io::Result<Vec<String>>>()
+    });
+    let names = names.map_err(fail)?;
+    let is_own = |name: &String| name.starts_with("WiredTiger") && name != "WiredTiger.lock";
+    let (own, others): (Vec<_>, Vec<_>) = names.into_iter().partition(is_own);
+    let has_log = own.iter().any(|name| name.starts_with("WiredTigerLog."));
+    if own.is_empty() || has_log || others.iter().any(|name| name.ends_with(".wt")) {
+        return Ok(());
+    }
+    for name in own {
+        fs::remove_file(path.join(name)).map_err(fail)?;
+    }
+    File::open(path)
+        .and_then(|folder| folder.sync_all())
+        .map_err(fail)
 }
 
 fn forget_end(path: &Path) -> Result<()> {

@@ -22,7 +22,7 @@ use crate::write::session::StatementLog;
 use crate::write::transaction::Transaction;
 use crate::write::unit::{DocumentUnit, NewDocuments};
 use crate::write::writer::Writer;
-use model::{Doc, MongoError, ObjectId, Result, Value};
+use model::{Doc, MongoError, ObjectId, Result, Value, code};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -112,6 +112,8 @@ struct ChunkBatch {
     multikey: SmallVec<[u32; 8]>,
     /// Where the record of each accepted document lies in the batch, when the log refers to it.
     records_at: SmallVec<[Option<usize>; 8]>,
+    /// How many documents of the chunk were accepted or refused.
+    processed: usize,
 }
 
 impl Collection {
@@ -289,7 +291,7 @@ impl Writer<'_> {
         s.unique.look_up(&reads)?;
         let written = self.fill_batch(s, chunk, first_seq, &stored, done, &reads)?;
         if written.positions.is_empty() {
-            return Ok(usable);
+            return Ok(written.processed);
         }
         put_entries_of(s, &state.indexes, &written.positions);
         for (index, bits) in state.indexes.iter().zip(&written.multikey) {
@@ -319,7 +321,7 @@ impl Writer<'_> {
         }
         done.pos = committed?;
         done.count += written.positions.len();
-        Ok(usable)
+        Ok(written.processed)
     }
 
     /// Makes the record keys and index keys of a chunk's documents, and collects the keys to lock.
@@ -479,6 +481,7 @@ impl Writer<'_> {
         let mut accepted_unique: FxHashSet<Vec<u8>> = FxHashSet::default();
         let mut written = ChunkBatch {
             multikey: SmallVec::from_elem(0, indexes.len()),
+            processed: chunk.usable,
             ..ChunkBatch::default()
         };
         let refers = self.is_referred_to(chunk.state, reads);
@@ -497,6 +500,15 @@ impl Writer<'_> {
                 let index = taken.and_then(|i| indexes.get(i));
                 index.map(|index| duplicate_key(self, index, doc))
             };
+            // A capped collection may delete the other document to make room for those before.
+            let is_duplicate = |e: &MongoError| e.code() == code::DUPLICATE_KEY;
+            if chunk.state.capped.is_some()
+                && !written.positions.is_empty()
+                && failure.as_ref().is_some_and(is_duplicate)
+            {
+                written.processed = n;
+                break;
+            }
             if let Some(e) = failure {
                 done.errors.push((chunk.base + n, e));
                 if chunk.ordered {

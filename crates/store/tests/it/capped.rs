@@ -402,6 +402,35 @@ fn a_document_that_was_inserted_again_is_among_the_newest() {
     assert!(c.validate().unwrap().errors.is_empty());
 }
 
+/// The documents of one insert count one after the other: the first deletes the one whose `_id` the
+/// second has.
+#[test]
+fn an_id_is_free_when_the_insert_itself_has_deleted_its_document() {
+    let store = open(&Arc::new(MemoryEngine::new()));
+    let c = create_capped(&store);
+    limit(&c, 100_000, Some(3));
+    insert(&c, &[1, 2, 3]);
+    let docs = [4i64, 1, 3].map(|id| doc! { "_id": id });
+    let docs: Vec<_> = docs.iter().map(DocBuf::doc).collect();
+    for ordered in [true, false] {
+        let done = c.writer(crate::own()).insert(&docs, ordered).unwrap();
+        let refused: Vec<_> = done.errors.iter().map(|(n, e)| (*n, e.code())).collect();
+        let (count, wrong, left) = match ordered {
+            // 4 deletes 1, 1 deletes 2, and 3 is still there.
+            true => (2, vec![(2, 11_000)], vec![3, 4, 1]),
+            // 4 and 1 are there, and 3 too.
+            false => (
+                0,
+                vec![(0, 11_000), (1, 11_000), (2, 11_000)],
+                vec![3, 4, 1],
+            ),
+        };
+        assert_eq!((done.count, refused), (count, wrong));
+        assert_eq!(ids(&dump(&c, false)), left);
+    }
+    assert!(c.validate().unwrap().errors.is_empty());
+}
+
 /// A place without its document, after a document that stays, made readers begin after that
 /// document.
 #[test]
