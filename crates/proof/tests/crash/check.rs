@@ -18,7 +18,6 @@ use store::{ReadView, Store};
 pub(crate) type EngineRef = Arc<dyn Engine>;
 pub(crate) type OpenFn = fn(&Path) -> Result<EngineRef>;
 
-const IMAGES: usize = 300;
 const IMAGES_A_RUN: usize = 150;
 const STEPS: usize = 60;
 /// Threads that check images: opening and closing an engine is mostly waiting.
@@ -52,9 +51,10 @@ struct CrashCase {
     at: usize,
 }
 
-/// Tries images of workloads with consecutive seeds.
-pub(crate) fn search(engine: &str, open: OpenFn) {
-    let images = number("QUARRY_IMAGES").map_or(IMAGES, |n| usize::try_from(n).unwrap_or(IMAGES));
+/// Tries images of workloads with consecutive seeds; so many, unless `QUARRY_IMAGES` says more.
+pub(crate) fn search(engine: &str, open: OpenFn, ordinary: usize) {
+    let asked = number("QUARRY_IMAGES").and_then(|n| usize::try_from(n).ok());
+    let images = asked.unwrap_or(ordinary);
     let first = number("QUARRY_SEED").unwrap_or(1);
     let (begun, mut tried, mut states, mut runs) = (Instant::now(), 0, 0, 0);
     while tried < images {

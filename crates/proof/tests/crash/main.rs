@@ -72,20 +72,20 @@ fn has_wiredtiger() -> bool {
 #[test]
 fn rocksdb_opens_every_image_as_one_commit_left_it() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    check::search("rocksdb", rocksdb);
+    check::search("rocksdb", rocksdb, 2_000);
 }
 
 #[test]
 fn lmdb_opens_every_image_as_one_commit_left_it() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    check::search("lmdb", lmdb);
+    check::search("lmdb", lmdb, 8_000);
 }
 
 #[test]
 fn wiredtiger_opens_every_image_as_one_commit_left_it() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     if has_wiredtiger() {
-        check::search("wiredTiger", wiredtiger);
+        check::search("wiredTiger", wiredtiger, 60);
     }
 }
 

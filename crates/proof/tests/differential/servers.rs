@@ -7,6 +7,7 @@ use commands::{
 };
 use engine_lmdb::LmdbEngine;
 use engine_rocksdb::{CacheKind, RocksEngine};
+use engine_wiredtiger::{LIBRARY_NAME, Library, WiredTigerEngine};
 use model::{DocBuf, extjson};
 use query::segments::Sizes;
 use serde_json::Value as Json;
@@ -57,6 +58,20 @@ pub(crate) fn lmdb(path: &Path) -> Arc<dyn Engine> {
     Arc::new(LmdbEngine::open(&config).expect("an empty directory"))
 }
 
+/// WiredTiger, when this machine has its library.
+fn wiredtiger(path: &Path) -> Option<Arc<dyn Engine>> {
+    let library = match Library::load(LIBRARY_NAME, None) {
+        Ok(library) => library,
+        Err(line) => {
+            println!("without WiredTiger: {line}");
+            return None;
+        }
+    };
+    let config = engine_wiredtiger::Config::at(path, 64 << 20);
+    let engine = WiredTigerEngine::open(&config, &library).expect("an empty directory");
+    Some(Arc::new(engine))
+}
+
 impl Server {
     fn start_on(name: &'static str, engine: Arc<dyn Engine>, optimize_pipelines: bool) -> Server {
         let clock = || Arc::new(SystemClock::default());
@@ -105,13 +120,17 @@ impl Servers {
         let folder = folder();
         let at = |name: &str| folder.path().join(name);
         let memory = || Arc::new(MemoryEngine::new());
+        let mut others = vec![
+            Server::start_on("memory", memory(), true),
+            Server::start_on("rocksdb", rocksdb(&at("rocksdb")), true),
+            Server::start_on("lmdb", lmdb(&at("lmdb")), true),
+        ];
+        if let Some(engine) = wiredtiger(&at("wiredtiger")) {
+            others.push(Server::start_on("wiredtiger", engine, true));
+        }
         Servers {
             plain: Server::start_on("as written", memory(), false),
-            others: vec![
-                Server::start_on("memory", memory(), true),
-                Server::start_on("rocksdb", rocksdb(&at("rocksdb")), true),
-                Server::start_on("lmdb", lmdb(&at("lmdb")), true),
-            ],
+            others,
             _folder: folder,
             databases: 0,
         }
