@@ -7,6 +7,7 @@
 
 pub(crate) mod capped;
 pub(crate) mod change;
+mod chunk;
 pub(crate) mod duplicate;
 mod end;
 pub(crate) mod entries;
