@@ -11,7 +11,7 @@ pub struct Range {
 }
 
 /// The address; an IPv4 address mapped to IPv6 becomes IPv4 again.
-fn plain(ip: IpAddr) -> IpAddr {
+fn unmap_ipv4(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(ip, IpAddr::V4),
         IpAddr::V4(_) => ip,
@@ -37,7 +37,7 @@ impl Range {
 
     /// Whether the address is in the range.
     pub fn contains(&self, ip: IpAddr) -> bool {
-        match (self.net, plain(ip)) {
+        match (self.net, unmap_ipv4(ip)) {
             (IpAddr::V4(net), IpAddr::V4(ip)) => {
                 let mask = u32::MAX.checked_shl(32 - u32::from(self.bits)).unwrap_or(0);
                 u32::from(net) & mask == u32::from(ip) & mask

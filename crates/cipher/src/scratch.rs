@@ -28,7 +28,7 @@ struct EncryptionState {
 
 impl Scratch {
     /// A file that other processes may read while it exists.
-    pub fn plain(file: File) -> Scratch {
+    pub fn unencrypted(file: File) -> Scratch {
         Scratch {
             file,
             sealed: None,
@@ -45,7 +45,7 @@ impl Scratch {
                 key,
                 rest: Vec::with_capacity(PART),
             }),
-            ..Scratch::plain(file)
+            ..Scratch::unencrypted(file)
         }
     }
 
@@ -128,7 +128,7 @@ mod tests {
     fn write_scratch(file: File, bytes: &[u8], seals: bool) -> Scratch {
         let mut scratch = match seals {
             true => Scratch::new_sealed(file),
-            false => Scratch::plain(file),
+            false => Scratch::unencrypted(file),
         };
         for chunk in bytes.chunks(1000) {
             scratch.write_all(chunk).unwrap();

@@ -119,7 +119,7 @@ fn check(commands: &CommandTable, call: &Call<'_, '_>, who: Requester<'_>) -> Re
     };
     match command.privilege {
         Privilege::Any => asked.require(who.user.is_some() || command.is(flag::NO_AUTH)),
-        Privilege::Collection(actions) => asked.needs_on(asked.own()?, actions),
+        Privilege::Collection(actions) => asked.needs_on(asked.collection()?, actions),
         Privilege::Database(actions) => asked.needs(Target::Database(db), actions),
         Privilege::Cluster(actions) => asked.needs(Target::Cluster, actions),
         Privilege::Asked(needs) => needs(&asked),

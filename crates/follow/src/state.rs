@@ -111,7 +111,7 @@ pub(crate) struct Range {
 
 impl Range {
     /// The whole collection as one range.
-    pub(crate) fn whole(key: &Bson) -> Range {
+    pub(crate) fn unbounded(key: &Bson) -> Range {
         Range {
             id: Bson::Null,
             key: key.clone(),

@@ -125,7 +125,7 @@ impl Verifier {
         for entry in self.state.entries().await? {
             let mut ranges = self.state.ranges_of(&entry.key).await?;
             if ranges.is_empty() {
-                ranges.push(Range::whole(&entry.key));
+                ranges.push(Range::unbounded(&entry.key));
             }
             parts.extend(ranges.into_iter().map(|range| Part {
                 entry: entry.clone(),

@@ -45,7 +45,7 @@ pub(crate) fn put_number(out: &mut Vec<u8>, tag: u8, n: u32) {
 
 /// The length of the value at the beginning, header included. `None` if more bytes are needed to
 /// tell; an error for bytes that no directory sends.
-pub(crate) fn whole(bytes: &[u8]) -> Result<Option<usize>, ()> {
+pub(crate) fn measure_message(bytes: &[u8]) -> Result<Option<usize>, ()> {
     let Some(first) = bytes.get(1) else {
         return Ok(None);
     };
@@ -76,7 +76,7 @@ impl<'a> Values<'a> {
         if tag & 0x1f == 0x1f {
             return None;
         }
-        let len = whole(self.0).ok()??;
+        let len = measure_message(self.0).ok()??;
         let (value, rest) = self.0.split_at_checked(len)?;
         let digits = match value.get(1)? {
             0..=0x7f => 0,
@@ -113,7 +113,7 @@ mod tests {
         for len in [0, 1, 127, 128, 255, 256, 70_000] {
             let mut out = Vec::new();
             put(&mut out, OCTETS, &vec![7; len]);
-            assert_eq!(whole(&out), Ok(Some(out.len())));
+            assert_eq!(measure_message(&out), Ok(Some(out.len())));
             let mut values = Values(&out);
             assert_eq!(values.expect(OCTETS).map(<[u8]>::len), Some(len));
             assert!(values.0.is_empty());

@@ -2,7 +2,8 @@
 //! that is too long, truncated or does not belong to the request ends the conversation.
 
 use crate::ber::{
-    ENUMERATED, INTEGER, OCTETS, SEQUENCE, SET, Values, put, put_nested, put_number, whole,
+    ENUMERATED, INTEGER, OCTETS, SEQUENCE, SET, Values, measure_message, put, put_nested,
+    put_number,
 };
 use crate::query::{ENTRIES_MAX, Query};
 use crate::stream::Stream;
@@ -151,7 +152,7 @@ impl Client {
     /// The next complete message.
     fn answer(&mut self) -> Result<Vec<u8>, DirectoryError> {
         loop {
-            match whole(&self.ahead) {
+            match measure_message(&self.ahead) {
                 Err(()) => return fail_request("it sent a malformed message"),
                 Ok(Some(len)) if len > MESSAGE_BYTES_MAX => {
                     return fail_request("it sent a message that is too long");

@@ -89,7 +89,7 @@ impl<'a> RightsRequest<'_, 'a> {
     ///
     /// # Errors
     /// 73 InvalidNamespace when the value is no collection name.
-    pub fn own(&self) -> Result<&'a str> {
+    pub fn collection(&self) -> Result<&'a str> {
         collection_name(&self.value)
     }
 }

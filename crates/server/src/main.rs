@@ -60,7 +60,7 @@ enum Command {
 }
 
 /// Prints a line for people to standard output.
-fn tell(line: &str) {
+fn print_message(line: &str) {
     print_line(format_args!("quarry: {line}"));
 }
 
@@ -117,19 +117,19 @@ fn main() -> ExitCode {
                 }
             }
         }
-        Command::Convert(args) => match convert::run(&args, &mut tell) {
+        Command::Convert(args) => match convert::run(&args, &mut print_message) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
                 print_error(format_args!("quarry: {}", failure.message));
                 ExitCode::from(failure.code)
             }
         },
-        Command::Backup(command) => end(backup::run(&command, &mut tell)),
-        Command::Restore(args) => end(backup::run_restore(&args, &mut tell)),
-        Command::Mount(args) => end(backup::run_mount(&args, &mut tell)),
+        Command::Backup(command) => end(backup::run(&command, &mut print_message)),
+        Command::Restore(args) => end(backup::run_restore(&args, &mut print_message)),
+        Command::Mount(args) => end(backup::run_mount(&args, &mut print_message)),
         #[cfg(feature = "follow")]
-        Command::Follow(args) => end(follow::run(&args, &mut tell)),
-        Command::Validate(args) => end(backup::run_validate(&args, &mut tell)),
-        Command::Repair(args) => end(backup::run_repair(&args, &mut tell)),
+        Command::Follow(args) => end(follow::run(&args, &mut print_message)),
+        Command::Validate(args) => end(backup::run_validate(&args, &mut print_message)),
+        Command::Repair(args) => end(backup::run_repair(&args, &mut print_message)),
     }
 }

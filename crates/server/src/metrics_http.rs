@@ -138,7 +138,7 @@ fn answer_apart(shared: &Arc<Shared>, mut client: TcpStream) {
 /// A reply: status, headers besides the usual ones, page.
 type Reply = (&'static str, &'static str, Page);
 
-fn plain(text: &str) -> Page {
+fn text_page(text: &str) -> Page {
     Page {
         kind: "text/plain",
         body: format!("{text}\n"),
@@ -170,22 +170,22 @@ impl Shared {
         if !header(head, "host").is_none_or(|host| self.is_own(host)) {
             let why = "this host name is not allowed: use the machine's address, or name it in \
                        --metricsHosts";
-            return ("421 Misdirected Request", "", plain(why));
+            return ("421 Misdirected Request", "", text_page(why));
         }
         if !self.is_authorized(header(head, "authorization")) {
             let ask = "WWW-Authenticate: Basic realm=\"quarry\"\r\n";
             let why = "the token of --metricsTokenFile is missing or wrong";
-            return ("401 Unauthorized", ask, plain(why));
+            return ("401 Unauthorized", ask, text_page(why));
         }
         let mut words = head.split([' ', '\r', '\n']);
         let (method, path) = (words.next(), words.next().unwrap_or(""));
         if !matches!(method, Some("GET" | "HEAD")) {
-            return ("405 Method Not Allowed", "", plain("only GET"));
+            return ("405 Method Not Allowed", "", text_page("only GET"));
         }
         let path = path.split('?').next().unwrap_or("");
         match (self.pages)(path) {
             Some(page) => ("200 OK", "", page),
-            None => ("404 Not Found", "", plain("no such page")),
+            None => ("404 Not Found", "", text_page("no such page")),
         }
     }
 
@@ -260,7 +260,7 @@ mod tests {
 
     fn new_shared(token: Option<&str>) -> Shared {
         Shared {
-            pages: Box::new(|path| (path == "/metrics").then(|| plain("up 1"))),
+            pages: Box::new(|path| (path == "/metrics").then(|| text_page("up 1"))),
             token: token.map(str::to_owned),
             hosts: vec!["db.example.com".to_owned(), "localhost".to_owned()],
             clients: AtomicUsize::new(0),

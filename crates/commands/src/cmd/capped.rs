@@ -44,7 +44,7 @@ fn options(size: i64) -> DocBuf {
 }
 
 fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::own(cx)?;
+    let ns = names::read_collection(cx)?;
     // MongoDB parses the size by hand: a wrong type gets the same error as a size of zero.
     let size = to_i64(&cx.args.value("size")).unwrap_or(0);
     if size < 1 {

@@ -66,7 +66,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 ];
 
 fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::own(cx)?;
+    let ns = names::read_collection(cx)?;
     let on = |name: &str| cx.args.bool(name, false);
     let (full, background, repair, metadata) =
         (on("full"), on("background"), on("repair"), on("metadata"));
@@ -328,7 +328,7 @@ fn hash(c: &Arc<Collection>, go_on: &dyn Fn() -> Result<()>) -> Result<String> {
 const COMPACT_TARGET_MB: i64 = 20;
 
 fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::own(cx)?;
+    let ns = names::read_collection(cx)?;
     let c = names::find_non_view(cx, &ns).map_err(|e| {
         if e.code() == code::NAMESPACE_NOT_FOUND {
             names::not_found(&ns)

@@ -67,7 +67,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .value(Kind::Collection)];
 
 fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
-    let ns = Namespace::new(asked.db, asked.own()?)?;
+    let ns = Namespace::new(asked.db, asked.collection()?)?;
     asked.needs_at(&ns, &[auth::Action::CollMod])?;
     match (asked.args.str("viewOn"), asked.args.array("pipeline")) {
         (None, None) => Ok(()),
@@ -81,7 +81,7 @@ fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
 }
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::of_buckets(cx.service, names::own(cx)?)?;
+    let ns = names::of_buckets(cx.service, names::read_collection(cx)?)?;
     validation_words(&cx.args, cx.service.config.profile)?;
     let index = cx
         .args

@@ -75,7 +75,7 @@ fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
         source,
         pipeline: asked.args.array("pipeline").unwrap_or(Array::EMPTY),
     });
-    create_needs(asked, &Namespace::new(asked.db, asked.own()?)?, view)
+    create_needs(asked, &Namespace::new(asked.db, asked.collection()?)?, view)
 }
 
 /// Checks the rights to create a collection or a view.
@@ -108,7 +108,7 @@ fn created_namespace(ns: &Namespace) -> Result<Namespace> {
 const CAPPED_BYTES_MAX: i64 = 1 << 50;
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let named = names::own(cx)?;
+    let named = names::read_collection(cx)?;
     let options = check(cx, &named)?;
     names::check_may_create(&named)?;
     let ns = created_namespace(&named)?;

@@ -108,7 +108,7 @@ fn killed_error(what: &str) -> MongoError {
 }
 
 fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let named = names::own(cx)?;
+    let named = names::read_collection(cx)?;
     // The name of buckets refers to their collection.
     let ns = names::of_buckets(cx.service, named.clone())?;
     let there = cx.service.store.collection(&ns)?;

@@ -43,7 +43,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 ];
 
 fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::own(cx)?;
+    let ns = names::read_collection(cx)?;
     let c = names::find_non_view(cx, &ns)?;
     let options = c.options();
     let Some(encrypted) = options.doc().field("encryptedFields").as_doc() else {
@@ -62,7 +62,7 @@ fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 fn cleanup(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::own(cx)?;
+    let ns = names::read_collection(cx)?;
     let c = names::find_non_view(cx, &ns)?;
     let options = c.options();
     let Some(encrypted) = options.doc().field("encryptedFields").as_doc() else {

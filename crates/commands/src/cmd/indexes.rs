@@ -128,7 +128,7 @@ impl CreateProgress {
 }
 
 fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::own(cx)?;
+    let ns = names::read_collection(cx)?;
     names::check_may_create(&ns)?;
     let documents = cx.args.documents("createIndexes", "indexes")?;
     if documents.is_empty() {
@@ -485,7 +485,7 @@ fn answer(
 }
 
 fn drop_indexes(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::of_buckets(cx.service, names::own(cx)?)?;
+    let ns = names::of_buckets(cx.service, names::read_collection(cx)?)?;
     let c = names::find_non_view(cx, &ns)?;
     let before = count(&c);
     let chosen = select_indexes(&c, cx.args.value("index"))?;

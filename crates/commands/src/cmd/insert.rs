@@ -90,7 +90,7 @@ struct PreparedDocuments<'a> {
 }
 
 fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
-    let target = Target::Collection(asked.db, asked.own()?);
+    let target = Target::Collection(asked.db, asked.collection()?);
     asked.needs_to_write(target, &[Action::Insert])
 }
 

@@ -54,7 +54,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .kind(LatencyKind::Read)];
 
 fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
-    asked.needs_on(asked.own()?, &[Action::Find])?;
+    asked.needs_on(asked.collection()?, &[Action::Find])?;
     let out = Out::parse(asked.db, asked.args.value("out"))?;
     let actions: &[Action] = match &out {
         Out::Inline => return Ok(()),
@@ -266,7 +266,7 @@ fn write(cx: &mut Ctx<'_, '_>, mut writing: WritingCursor, target: &Namespace) -
 }
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::own(cx)?;
+    let ns = names::read_collection(cx)?;
     let args = cx.args.clone();
     let out = Out::parse(cx.db, args.value("out"))?;
     let target = out.target();

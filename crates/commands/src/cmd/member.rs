@@ -190,7 +190,7 @@ fn commit_quorum(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "Standalones cannot specify commitQuorum"
         );
     }
-    let ns = names::own(cx)?;
+    let ns = names::read_collection(cx)?;
     let c = names::find_collection(cx, &ns)?;
     let names = cx.args.array("indexNames").unwrap_or(model::Array::EMPTY);
     for (i, v) in names.iter().enumerate() {

@@ -67,7 +67,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 ];
 
 fn needs_of_update(asked: &RightsRequest<'_, '_>) -> Result<()> {
-    let target = Target::Collection(asked.db, asked.own()?);
+    let target = Target::Collection(asked.db, asked.collection()?);
     let upserts = || -> Result<bool> { Ok(update_ops(asked.args)?.iter().any(|op| op.upsert)) };
     let actions: &[Action] = match asked.may(target, &[Update, Insert]) || upserts()? {
         true => &[Update, Insert],
@@ -77,7 +77,7 @@ fn needs_of_update(asked: &RightsRequest<'_, '_>) -> Result<()> {
 }
 
 fn needs_of_find_and_modify(asked: &RightsRequest<'_, '_>) -> Result<()> {
-    let coll = asked.own()?;
+    let coll = asked.collection()?;
     let target = Target::Collection(asked.db, coll);
     let a = FindAndModifyArgs::of(coll, asked.args)?;
     let change = if a.mods.is_none() { Remove } else { Update };

@@ -275,7 +275,7 @@ pub(crate) fn check_roles(cx: &Ctx<'_, '_>, roles: &[RoleName]) -> Result<()> {
 }
 
 /// The role that the command names; it must be user-defined.
-fn own(cx: &Ctx<'_, '_>) -> Result<RoleName> {
+fn read_role_name(cx: &Ctx<'_, '_>) -> Result<RoleName> {
     let name = RoleName::new(cx.value().as_str().unwrap_or(""), cx.db);
     if builtin(&name).is_some() {
         bail!(
@@ -406,7 +406,7 @@ fn edit(
 }
 
 fn update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let name = own(cx)?;
+    let name = read_role_name(cx)?;
     let change = parse_change(cx)?;
     if change.roles.is_none() && change.privileges.is_none() && change.restrictions.is_none() {
         bail!(
@@ -461,7 +461,7 @@ fn forget(cx: &Ctx<'_, '_>, gone: &[RoleName]) -> Result<()> {
 }
 
 fn drop_one(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let name = own(cx)?;
+    let name = read_role_name(cx)?;
     if cx.service.access.role(&name)?.is_none() {
         return Err(not_found(&name));
     }
@@ -491,7 +491,7 @@ fn drop_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 fn change_privileges(cx: &mut Ctx<'_, '_>, more: bool) -> Result<Outcome> {
-    let name = own(cx)?;
+    let name = read_role_name(cx)?;
     let given = some_privileges(&cx.args)?;
     if more {
         check_reach(&name, &[], &given)?;
@@ -536,7 +536,7 @@ pub(crate) fn edit_roles(
 }
 
 fn change_roles(cx: &mut Ctx<'_, '_>, more: bool) -> Result<Outcome> {
-    let name = own(cx)?;
+    let name = read_role_name(cx)?;
     let given = some_roles(&cx.args, cx.db)?;
     if cx.service.access.role(&name)?.is_none() {
         return Err(not_found(&name));

@@ -66,7 +66,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 
 /// The namespace; fails on a server without search.
 fn namespace(cx: &Ctx<'_, '_>) -> Result<Namespace> {
-    let ns = names::own(cx)?;
+    let ns = names::read_collection(cx)?;
     match cx.service.has_search() {
         true => Ok(ns),
         false => Err(no_search_error()),

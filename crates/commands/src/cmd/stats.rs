@@ -58,7 +58,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 ];
 
 fn coll_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::own(cx)?;
+    let ns = names::read_collection(cx)?;
     let scale = cx.args.int("scale").unwrap_or(1);
     cx.reply.put("ns", ns.to_string().as_str());
     let Some(c) = cx.service.store.collection(&ns)? else {

@@ -127,7 +127,7 @@ static USER_EVENT: EventFields = EventFields {
 };
 
 /// The user that the command names.
-fn own(cx: &Ctx<'_, '_>) -> UserName {
+fn read_user_name(cx: &Ctx<'_, '_>) -> UserName {
     UserName::new(cx.value().as_str().unwrap_or(""), cx.db)
 }
 
@@ -237,7 +237,7 @@ fn restrictions(cx: &Ctx<'_, '_>) -> Result<Option<Restrictions>> {
 }
 
 fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let name = own(cx);
+    let name = read_user_name(cx);
     check_name(&name)?;
     if !cx.args.has("pwd") && !is_external(&name) {
         bail!(
@@ -281,7 +281,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 fn update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let name = own(cx);
+    let name = read_user_name(cx);
     let fields = [
         "pwd",
         "customData",
@@ -365,7 +365,7 @@ fn edit(
 }
 
 fn drop_one(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let name = own(cx);
+    let name = read_user_name(cx);
     edit(cx, &name, |_| Ok(None))
 }
 
@@ -390,7 +390,7 @@ fn drop_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 fn change_roles(cx: &mut Ctx<'_, '_>, more: bool) -> Result<Outcome> {
-    let name = own(cx);
+    let name = read_user_name(cx);
     let given = some_roles(&cx.args, cx.db)?;
     if cx.service.access.user_doc(&name)?.is_none() {
         return Err(not_found(&name));

@@ -101,7 +101,7 @@ fn request(payload: &[u8]) -> DocBuf {
     doc! { "saslStart": 1i32, "mechanism": "PLAIN", "payload": payload }
 }
 
-fn plain(s: &Dispatcher, c: &mut Connection, user: &str, password: &str) -> DocBuf {
+fn log_in_by_plain(s: &Dispatcher, c: &mut Connection, user: &str, password: &str) -> DocBuf {
     let payload = format!("\0{user}\0{password}");
     send(s, c, "$external", request(payload.as_bytes()).doc())
 }
@@ -125,7 +125,7 @@ fn a_password_is_accepted_on_protected_connections_only() {
     "roles": [ { "role": "read", "db": "d" } ] };
     assert_eq!(run(&s, &mut root, "admin", role), 0);
     let mut open = s.connect(ELSEWHERE);
-    let refused = plain(&s, &mut open, "ann", "pw");
+    let refused = log_in_by_plain(&s, &mut open, "ann", "pw");
     let text = refused.doc().field("errmsg").as_str().unwrap().to_owned();
     assert!(
         code(&refused) == 18 && text.contains("over TLS only"),
@@ -133,7 +133,7 @@ fn a_password_is_accepted_on_protected_connections_only() {
     );
     assert_eq!(ldap.asked.load(Ordering::Relaxed), 0);
     let mut c = connect_tls(&s);
-    let done = plain(&s, &mut c, "ann", "pw");
+    let done = log_in_by_plain(&s, &mut c, "ann", "pw");
     assert_eq!(done.doc().field("done").as_bool(), Some(true), "{done:?}");
     assert_eq!(find(&s, &mut c), 0);
     let status = send(&s, &mut c, "admin", doc! { "connectionStatus": 1i32 }.doc());
@@ -143,10 +143,10 @@ fn a_password_is_accepted_on_protected_connections_only() {
         { "role": "read", "db": "d" } ] };
     assert_eq!(info, wanted);
     let mut socket = s.connect("/tmp/mongodb-1.sock");
-    assert_eq!(code(&plain(&s, &mut socket, "ann", "pw")), 0);
+    assert_eq!(code(&log_in_by_plain(&s, &mut socket, "ann", "pw")), 0);
     let said_so = ldap.server(true, true);
     let mut open = said_so.connect(ELSEWHERE);
-    assert_eq!(code(&plain(&said_so, &mut open, "ann", "pw")), 0);
+    assert_eq!(code(&log_in_by_plain(&said_so, &mut open, "ann", "pw")), 0);
 }
 
 #[test]
@@ -155,10 +155,10 @@ fn without_groups_the_user_has_a_document() {
     let s = ldap.server(false, false);
     let mut root = root(&s);
     let mut c = connect_tls(&s);
-    assert_eq!(code(&plain(&s, &mut c, "ann", "pw")), 18);
+    assert_eq!(code(&log_in_by_plain(&s, &mut c, "ann", "pw")), 18);
     let user = doc! { "createUser": "ann", "roles": [ { "role": "read", "db": "d" } ] };
     assert_eq!(run(&s, &mut root, "$external", user), 0);
-    assert_eq!(code(&plain(&s, &mut c, "ann", "pw")), 0);
+    assert_eq!(code(&log_in_by_plain(&s, &mut c, "ann", "pw")), 0);
     assert_eq!(find(&s, &mut c), 0);
     let log = send(&s, &mut root, "admin", doc! { "getLog": "global" }.doc());
     let lines = log.doc().field("log").as_array().unwrap();
@@ -176,7 +176,7 @@ fn failed_logins_reveal_no_reason() {
     let s = ldap.server(true, false);
     let mut c = connect_tls(&s);
     for (user, password) in [("ann", "wrong"), ("ann", ""), ("", "pw")] {
-        let refused = plain(&s, &mut c, user, password);
+        let refused = log_in_by_plain(&s, &mut c, user, password);
         let text = refused.doc().field("errmsg").as_str().unwrap().to_owned();
         assert_eq!(
             (code(&refused), text.as_str()),
@@ -198,7 +198,7 @@ fn failed_logins_reveal_no_reason() {
     );
     let off = crate::access::start_guarded();
     let mut c = connect_tls(&off);
-    assert_eq!(code(&plain(&off, &mut c, "ann", "pw")), 334);
+    assert_eq!(code(&log_in_by_plain(&off, &mut c, "ann", "pw")), 334);
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn a_lost_directory_is_reported_in_the_log_only() {
     let mut root = root(&s);
     let mut c = connect_tls(&s);
     for _ in 0..8 {
-        let refused = plain(&s, &mut c, "ann", "pw");
+        let refused = log_in_by_plain(&s, &mut c, "ann", "pw");
         let text = refused.doc().field("errmsg").as_str().unwrap().to_owned();
         assert_eq!(text, "Authentication failed.");
     }

@@ -2,7 +2,7 @@
 //! in stages at any depth, in views, in commands inside commands.
 
 use crate::rights_touch::NAMES;
-use crate::rights_walk::{Random, TEMPLATES, plain, template};
+use crate::rights_walk::{Random, TEMPLATES, make_request, template};
 use commands::registry;
 use model::extjson;
 use serde_json::{Value as Json, json};
@@ -92,7 +92,7 @@ impl CommandGenerator<'_, '_> {
     fn draw_registered(&mut self) -> (String, Json) {
         let all: Vec<_> = registry::all().collect();
         let spec = &all[self.random.below(all.len())].spec;
-        let body = extjson::from_document(plain(spec).doc(), extjson::Mode::Canonical);
+        let body = extjson::from_document(make_request(spec).doc(), extjson::Mode::Canonical);
         let coll = self.shape.often.split_once('.').unwrap_or_default().1;
         let text = body.to_string().replace("\"n\"", &format!("\"{coll}\""));
         let body = serde_json::from_str(&text).unwrap_or(body);

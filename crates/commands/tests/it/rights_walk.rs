@@ -455,7 +455,7 @@ pub(crate) fn template(text: &str) -> DocBuf {
 }
 
 /// A minimal request of a command without a template.
-pub(crate) fn plain(spec: &Spec) -> DocBuf {
+pub(crate) fn make_request(spec: &Spec) -> DocBuf {
     DocBuf::build(|w| {
         w.put(spec.name, CLOSED);
         for row in spec.args {
@@ -703,7 +703,7 @@ fn mutated_arguments_touch_nothing_that_is_not_theirs() {
         .map(|(db, text)| (*db, template(text)))
         .chain(registry::all().map(|c| &c.spec).map(|spec| {
             let db = if spec.is(flag::ADMIN) { "admin" } else { "d" };
-            (db, plain(spec))
+            (db, make_request(spec))
         }))
         .collect();
     for (at, (db, good)) in templates.iter().enumerate() {

@@ -24,7 +24,7 @@ const BUCKETS: &str = "system.buckets.";
 ///
 /// # Errors
 /// 73 InvalidNamespace; 20 IllegalOperation for a time series with `rawData`.
-pub fn own(cx: &Ctx<'_, '_>) -> Result<Namespace> {
+pub fn read_collection(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     let ns = read_namespace(cx)?;
     refuse_raw(cx, &ns)?;
     Ok(ns)

@@ -579,7 +579,7 @@ impl Host for StoreHost {
         })?;
         Ok(match self.service.config.seals_files {
             true => Scratch::new_sealed(file),
-            false => Scratch::plain(file),
+            false => Scratch::unencrypted(file),
         })
     }
 }

@@ -106,7 +106,7 @@ pub fn is_by_id(filter: Value<'_>) -> bool {
 /// # Errors
 /// Under 8.2, which has no such field, 7746900, 7923000 and 7923001; otherwise those of [`check`]
 /// and 7746608 for two hints for one collection.
-fn own<'q>(service: &Service, ns: &Namespace, query: Doc<'q>) -> Result<Option<Doc<'q>>> {
+fn read_inline<'q>(service: &Service, ns: &Namespace, query: Doc<'q>) -> Result<Option<Doc<'q>>> {
     let Some(settings) = query.field("querySettings").as_doc() else {
         return Ok(None);
     };
@@ -150,7 +150,7 @@ fn own<'q>(service: &Service, ns: &Namespace, query: Doc<'q>) -> Result<Option<D
 /// Those of the command's own settings; 411 QueryRejectedBySettings.
 fn find_settings(service: &Service, ns: &Namespace, query: Doc<'_>) -> Result<Option<DocBuf>> {
     let all = &service.state.query_settings;
-    let own = own(service, ns, query)?;
+    let own = read_inline(service, ns, query)?;
     let of_shape = match all.has_any() {
         true => all.get(&super::shape::hash(ns.db(), query)),
         false => None,

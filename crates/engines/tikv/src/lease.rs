@@ -71,7 +71,7 @@ impl LeaseRow {
             address: terms.address.to_owned(),
             holds_ms: millis_of(terms.duration),
             reads_fence: true,
-            process: process::own(),
+            process: process::identify_current(),
         }
     }
 

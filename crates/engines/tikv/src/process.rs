@@ -11,7 +11,7 @@ const START_AT: usize = 19;
 
 /// The identity of this process: boot of its machine, namespace of process numbers, process number,
 /// start time. Empty where the system does not provide them.
-pub(crate) fn own() -> String {
+pub(crate) fn identify_current() -> String {
     let id = std::process::id();
     let parts = || Some([machine()?, id.to_string(), start_time(id)?].join(&SEPARATOR.to_string()));
     parts().unwrap_or_default()
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_process_is_gone_when_it_has_ended_here() {
-        assert!(!is_gone(&own()), "{}", own());
+        assert!(!is_gone(&identify_current()), "{}", identify_current());
         let mut child = Command::new("sleep").arg("100").spawn().unwrap();
         let start = start_time(child.id()).unwrap();
         let identity = [machine().unwrap(), child.id().to_string(), start].join(" ");
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_process_of_another_machine_may_still_run() {
-        let own = own();
+        let own = identify_current();
         let (machine, numbers) = own.split_once(SEPARATOR).unwrap();
         assert!(!is_gone(&format!("{}x {numbers}", &machine[1..])));
         for identity in ["", " ", "1 2", "boot 1 2", "a b c d"] {
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn another_process_with_the_number_of_a_dead_one_is_not_it() {
-        let own = own();
+        let own = identify_current();
         let (rest, start) = own.rsplit_once(SEPARATOR).unwrap();
         let earlier = start.parse::<u64>().unwrap() - 1;
         assert!(is_gone(&format!("{rest} {earlier}")));

@@ -68,10 +68,11 @@ impl View {
         let row = self
             .cluster
             .get(self.ts()?, &self.layout.row(table, stored))?;
-        row.map(|row| self.whole(table, stored, row)).transpose()
+        row.map(|row| self.read_value(table, stored, row))
+            .transpose()
     }
 
-    fn whole(&self, table: Table, key: &[u8], mut row: Vec<u8>) -> Result<Vec<u8>> {
+    fn read_value(&self, table: Table, key: &[u8], mut row: Vec<u8>) -> Result<Vec<u8>> {
         match decode_row(&row) {
             None => Err(corrupt("a row begins with an unknown byte")),
             Some(StoredValue::Inline(_)) => {
@@ -191,10 +192,10 @@ impl View {
                 // Short rows were read already: they are shown even beyond the limit of bytes.
                 return Ok(rows.len() < wanted.rows_max);
             }
-            rows.push(stored_key, &self.whole(wanted.table, stored_key, row)?);
+            rows.push(stored_key, &self.read_value(wanted.table, stored_key, row)?);
             return Ok(!wanted.is_full(rows));
         }
-        let bucket = self.whole(wanted.table, stored_key, row)?;
+        let bucket = self.read_value(wanted.table, stored_key, row)?;
         let whole: Option<Vec<_>> = entries(&bucket).collect();
         let mut whole = whole.ok_or_else(|| corrupt("a bucket of long keys is cut short"))?;
         if wanted.reverse {
@@ -243,7 +244,7 @@ impl FixedView for View {
             stored.retain(|key| !key.is_empty());
             let mut found = FxHashMap::default();
             for (key, row) in self.rows_of(table, &stored)? {
-                let value = self.whole(table, &key, row)?;
+                let value = self.read_value(table, &key, row)?;
                 found.insert(key, value);
             }
             for (index, key) in some.iter().enumerate() {

@@ -33,7 +33,7 @@ fn run(
     }
 }
 
-fn plain(d: &DocBuf, update: DocBuf) -> std::result::Result<String, i32> {
+fn apply_update(d: &DocBuf, update: DocBuf) -> std::result::Result<String, i32> {
     run(d, &doc! { "u": &update }, None, &DocBuf::new(), false)
 }
 
@@ -71,7 +71,7 @@ fn fields_keep_their_order_and_new_ones_are_sorted() {
         (doc! { "b": 2i32 }, "{ _id: 1, b: 2 }"),
     ] {
         assert_eq!(
-            plain(&d, update.clone()).as_deref(),
+            apply_update(&d, update.clone()).as_deref(),
             Ok(wanted),
             "{update:?}"
         );
@@ -106,7 +106,7 @@ fn arrays() {
         ),
     ] {
         let wanted = format!("{{ _id: 1, l: {wanted} }}");
-        assert_eq!(plain(&d, update.clone()), Ok(wanted), "{update:?}");
+        assert_eq!(apply_update(&d, update.clone()), Ok(wanted), "{update:?}");
     }
 }
 
@@ -171,7 +171,7 @@ fn codes() {
         (doc! { "$pop": { "l": 2i32 } }, 9),
         (doc! { "$set": { "n.$[]": 1i32 } }, 2),
     ] {
-        assert_eq!(plain(&d, update.clone()), Err(wanted), "{update:?}");
+        assert_eq!(apply_update(&d, update.clone()), Err(wanted), "{update:?}");
     }
 }
 
@@ -205,7 +205,7 @@ fn the_scope_of_code_counts_as_nesting() {
     let code = Value::CodeWithScope("f", deep.as_bytes());
     let change = |path: &str| {
         let spec = DocBuf::build(|w| _ = w.put(path, code));
-        plain(&doc! { "_id": 1i32 }, doc! { "$set": &spec }).map(|_| ())
+        apply_update(&doc! { "_id": 1i32 }, doc! { "$set": &spec }).map(|_| ())
     };
     assert_eq!(change("c"), Ok(()));
     assert_eq!(change(&["b"; 20].join(".")), Err(15));
@@ -218,7 +218,7 @@ fn deep_results_are_refused() {
         w.put(&path, 1i32);
     });
     assert_eq!(
-        plain(&doc! { "_id": 1i32 }, doc! { "$set": &spec }),
+        apply_update(&doc! { "_id": 1i32 }, doc! { "$set": &spec }),
         Err(15)
     );
     let endless = vec!["a"; 100_000].join(".");
@@ -226,7 +226,7 @@ fn deep_results_are_refused() {
         w.put(&endless, 1i32);
     });
     assert_eq!(
-        plain(&doc! { "_id": 1i32 }, doc! { "$set": &spec }),
+        apply_update(&doc! { "_id": 1i32 }, doc! { "$set": &spec }),
         Err(15)
     );
 }

@@ -65,7 +65,7 @@ fn specs() -> Vec<DocBuf> {
 }
 
 /// The operation of the writers, which nothing interrupts.
-pub(crate) fn own() -> &'static Operation {
+pub(crate) fn test_operation() -> &'static Operation {
     static OPERATION: LazyLock<Operation> =
         LazyLock::new(|| Operation::new_detached(Arc::new(SystemClock::default())));
     &OPERATION
@@ -76,7 +76,7 @@ fn collection(engine: Arc<dyn Engine>) -> Arc<Collection> {
     let store = Store::open(engine, Arc::new(hooks)).expect("a store");
     let ns = Namespace::new("d", "c").expect("a name");
     store
-        .writer(own())
+        .writer(test_operation())
         .create_collection(&ns, DocBuf::new(), [7; 16])
         .expect("a collection")
 }
@@ -120,7 +120,7 @@ fn build_beside_writers(name: &str, c: &Arc<Collection>, seed: u64) {
             })
             .collect();
         for spec in &specs {
-            if let Err(e) = c.writer(own()).create_index(spec.clone()) {
+            if let Err(e) = c.writer(test_operation()).create_index(spec.clone()) {
                 is_over.store(true, Ordering::Relaxed);
                 panic!("{name}, seed {seed}: {spec:?}: {e}");
             }
@@ -180,7 +180,9 @@ fn large() {
             for path in paths {
                 let (path, unique) = (*path, *path == "u");
                 let spec = doc! { "name": path, "key": { path: 1i32 }, "unique": unique };
-                c.writer(own()).create_index(spec).expect("built");
+                c.writer(test_operation())
+                    .create_index(spec)
+                    .expect("built");
             }
             let took = began.elapsed();
             is_over.store(true, Ordering::Relaxed);

@@ -96,7 +96,7 @@ impl Writer {
         let views: Vec<_> = docs.iter().map(DocBuf::doc).collect();
         let done = self
             .c
-            .writer(crate::own())
+            .writer(crate::test_operation())
             .insert(&views, true)
             .expect("inserted");
         assert_eq!(done.count, docs.len(), "{:?}", done.errors);
@@ -116,7 +116,7 @@ impl Writer {
             })
         };
         self.c
-            .writer(crate::own())
+            .writer(crate::test_operation())
             .modify(&key, change)
             .expect("changed");
     }

@@ -169,7 +169,7 @@ impl Client {
         }
     }
 
-    fn plain(&mut self) -> &'static str {
+    fn pick_collection(&mut self) -> &'static str {
         PLAIN[self.random.below(PLAIN.len())]
     }
 
@@ -195,7 +195,7 @@ impl Client {
     }
 
     fn insert(&mut self) -> String {
-        let coll = self.plain();
+        let coll = self.pick_collection();
         let documents: Vec<String> = (0..1 + self.random.below(5))
             .map(|_| format!("{{{}}}", self.document(true)))
             .collect();
@@ -207,7 +207,11 @@ impl Client {
     }
 
     fn update(&mut self) -> String {
-        let (coll, a, multi) = (self.plain(), self.random.below(40), self.random.chance(50));
+        let (coll, a, multi) = (
+            self.pick_collection(),
+            self.random.below(40),
+            self.random.chance(50),
+        );
         let change = match self.random.below(4) {
             0 => "{'$inc': {'a': 1}}".to_owned(),
             1 => format!("{{'$push': {{'b': {}}}}}", self.random.below(9)),
@@ -222,7 +226,7 @@ impl Client {
     }
 
     fn find_and_modify(&mut self) -> String {
-        let (coll, id) = (self.plain(), self.random.below(120));
+        let (coll, id) = (self.pick_collection(), self.random.below(120));
         let new = self.document(false);
         let what = match self.random.below(3) {
             0 => "'remove': true".to_owned(),
@@ -233,7 +237,7 @@ impl Client {
     }
 
     fn index(&mut self) -> String {
-        let coll = self.plain();
+        let coll = self.pick_collection();
         let indexes = [
             "{'key': {'a': 1}, 'name': 'a'}",
             "{'key': {'b': 1, 'a': -1}, 'name': 'b_a'}",
@@ -253,7 +257,7 @@ impl Client {
     }
 
     fn command(&mut self) -> String {
-        let (coll, n) = (self.plain(), self.random.below(1000));
+        let (coll, n) = (self.pick_collection(), self.random.below(1000));
         match self.random.below(40) {
             0..=11 => self.insert(),
             12..=18 => self.update(),

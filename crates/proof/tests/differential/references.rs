@@ -31,7 +31,7 @@ impl Clock for StoppedClock {
 }
 
 /// The operation for all writes: nothing interrupts it.
-fn own() -> &'static Operation {
+fn test_operation() -> &'static Operation {
     static OPERATION: LazyLock<Operation> =
         LazyLock::new(|| Operation::new_detached(Arc::new(SystemClock::default())));
     &OPERATION
@@ -74,7 +74,7 @@ impl Side {
     fn collection(&self, name: &str) -> Arc<Collection> {
         let found = self.store().collection(&ns(name)).unwrap();
         found.unwrap_or_else(|| {
-            let writer = self.store().writer(own());
+            let writer = self.store().writer(test_operation());
             writer
                 .create_collection(&ns(name), DocBuf::new(), [9; 16])
                 .unwrap()
@@ -84,14 +84,14 @@ impl Side {
     fn insert(&self, name: &str, docs: &[DocBuf]) {
         let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
         let c = self.collection(name);
-        c.writer(own()).insert(&docs, false).unwrap();
+        c.writer(test_operation()).insert(&docs, false).unwrap();
     }
 
     fn modify(&self, name: &str, ids: &[i32], new: Option<&str>) {
         let c = self.collection(name);
         let keys: Vec<Vec<u8>> = ids.iter().map(|id| key(&c, *id)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        c.writer(own())
+        c.writer(test_operation())
             .modify_many(
                 &keys,
                 &mut |_, old| Ok(change_pad(old, new)),
@@ -103,7 +103,7 @@ impl Side {
     fn transaction(&mut self, name: &str, id: i32, doc: &DocBuf, commits: bool) {
         let c = self.collection(name);
         let t = self.store().begin_transaction(None).unwrap();
-        let writer = c.writer(own());
+        let writer = c.writer(test_operation());
         writer.insert_in(&[doc.doc()], false, &t).unwrap();
         for pad in [Some("in a transaction"), None] {
             writer
@@ -121,7 +121,7 @@ impl Side {
         self.sessions = self.sessions.wrapping_add(1);
         let mut record = SessionRecord::new([self.sessions; 16]);
         self.store().begin_retryable(&mut record, 1).unwrap();
-        let writer = self.store().writer(own());
+        let writer = self.store().writer(test_operation());
         writer.commit_transaction(&t, &mut record).unwrap();
     }
 
@@ -240,13 +240,16 @@ fn change(random: &mut Random, sides: &mut [Side; 2]) {
             }
         }
         17 => sides.iter().for_each(|s| {
-            s.store().writer(own()).drop_collection(&ns(name)).unwrap();
+            s.store()
+                .writer(test_operation())
+                .drop_collection(&ns(name))
+                .unwrap();
         }),
         18 => {
             let to = NAMES[random.below(3)];
             for side in sides.iter().filter(|_| to != name) {
                 side.collection(name);
-                let writer = side.store().writer(own());
+                let writer = side.store().writer(test_operation());
                 writer.rename_collection(&ns(name), &ns(to), true).unwrap();
             }
         }

@@ -38,7 +38,7 @@ impl ResumeToken {
     }
 
     /// The same position without its fragment.
-    pub(crate) fn whole(self) -> ResumeToken {
+    pub(crate) fn without_fragment(self) -> ResumeToken {
         ResumeToken {
             fragment: 0,
             ..self

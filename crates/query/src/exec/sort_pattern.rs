@@ -132,7 +132,7 @@ impl SortPattern {
             let v = match &part.by {
                 SortBy::Meta(name) if name == "randVal" => Value::Double(env.random_f64()),
                 SortBy::Meta(name) => meta.map_or(Value::Null, |m| null_for_missing(m.field(name))),
-                SortBy::Path(path) => match plain(doc, path) {
+                SortBy::Path(path) => match value_without_arrays(doc, path) {
                     Some(v) => null_for_missing(v),
                     None => {
                         arrays = true;
@@ -282,7 +282,7 @@ fn round_decimal(d: &model::Decimal128) -> Option<i32> {
 }
 
 /// The value at a path if there is no array on the path or at its end; otherwise `None`.
-fn plain<'a>(doc: Doc<'a>, path: &FieldPath) -> Option<Value<'a>> {
+fn value_without_arrays<'a>(doc: Doc<'a>, path: &FieldPath) -> Option<Value<'a>> {
     let mut at = Value::Document(doc);
     for part in path.parts() {
         at = match at {

@@ -1,7 +1,7 @@
 //! Operators on geometries: geoWithin, geoShape, and near with a point as origin.
 
 use super::build::Build;
-use super::path::plain;
+use super::path::read_field_keys;
 use super::score::apply_score;
 use crate::args::Args;
 use crate::definition::FieldKind;
@@ -27,7 +27,7 @@ const GEOMETRIES: [&str; 7] = [
 
 /// The keys of fields that are indexed as geo, with shapes if required.
 fn places(b: &Build<'_>, args: &Args<'_>, with_shapes: bool) -> Result<Vec<String>> {
-    let keys = plain(b, args)?;
+    let keys = read_field_keys(b, args)?;
     for key in &keys {
         let kinds = b.index.definition().kinds_at(key);
         let fits = |k: &FieldKind| match k {

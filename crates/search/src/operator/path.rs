@@ -53,7 +53,7 @@ pub(crate) fn texts(b: &Build<'_>, args: &Args<'_>) -> Result<Vec<TextPath>> {
 }
 
 /// The keys of the fields named by an operator that takes no patterns.
-pub(crate) fn plain(b: &Build<'_>, args: &Args<'_>) -> Result<Vec<String>> {
+pub(crate) fn read_field_keys(b: &Build<'_>, args: &Args<'_>) -> Result<Vec<String>> {
     let specs = specs(args)?.into_iter();
     specs
         .map(|spec| match spec {

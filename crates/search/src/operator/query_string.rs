@@ -238,7 +238,7 @@ impl Parser<'_, '_> {
     }
 
     fn one(&mut self, path: &str, depth: usize) -> Result<Option<Box<dyn Query>>> {
-        let Some(found) = self.plain(path, depth)? else {
+        let Some(found) = self.parse_term(path, depth)? else {
             return Ok(None);
         };
         let Some(QueryToken::Worth(worth)) = self.peek().cloned() else {
@@ -248,13 +248,13 @@ impl Parser<'_, '_> {
         Ok(Some(Box::new(BoostQuery::new(found, worth))))
     }
 
-    fn plain(&mut self, path: &str, depth: usize) -> Result<Option<Box<dyn Query>>> {
+    fn parse_term(&mut self, path: &str, depth: usize) -> Result<Option<Box<dyn Query>>> {
         let Some(word) = self.peek().cloned() else {
             return Ok(None);
         };
         self.at += 1;
         match word {
-            QueryToken::Field(path) => self.plain(&self.b.key(&path)?, depth),
+            QueryToken::Field(path) => self.parse_term(&self.b.key(&path)?, depth),
             QueryToken::Pattern(pattern) => {
                 let test = TokenTest::Matching(compile_pattern(&pattern)?);
                 Ok(Some(self.b.tokens(TermKind::Text, path, test)))

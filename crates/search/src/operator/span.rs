@@ -2,7 +2,7 @@
 //! distance.
 
 use super::build::Build;
-use super::path::plain;
+use super::path::read_field_keys;
 use super::score::apply_score;
 use crate::args::Args;
 use crate::error::{index_error, invalid};
@@ -131,7 +131,7 @@ impl Parser<'_, '_> {
 
     fn term(&mut self, args: &Args<'_>) -> Result<SpanQuery> {
         let queries = args.strings("query")?;
-        let paths = plain(self.b, args)?;
+        let paths = read_field_keys(self.b, args)?;
         let (Some(path), 1) = (paths.first(), paths.len()) else {
             return Err(invalid(format!(
                 "\"{}\" must be one field",

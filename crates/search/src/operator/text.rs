@@ -1,7 +1,7 @@
 //! Operators over texts: text, phrase, autocomplete, wildcard, regex.
 
 use super::build::Build;
-use super::path::{TextPath, plain, texts};
+use super::path::{TextPath, read_field_keys, texts};
 use super::score::apply_score;
 use crate::analysis::Token;
 use crate::args::Args;
@@ -261,7 +261,7 @@ pub(super) fn autocomplete(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Bo
     let queries = args.strings("query")?;
     let sequential = args.word("tokenOrder", &["any", "sequential"])? == Some("sequential");
     let mut found = Vec::new();
-    for path in plain(b, &args)? {
+    for path in read_field_keys(b, &args)? {
         let path = path.as_str();
         for kind in b.index.definition().kinds_at(path) {
             let FieldKind::Autocomplete(analyzer) = kind else {

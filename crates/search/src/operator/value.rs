@@ -2,7 +2,7 @@
 
 use super::build::Build;
 use super::geo::near_place;
-use super::path::plain;
+use super::path::read_field_keys;
 use super::score::apply_score;
 use crate::args::Args;
 use crate::error::invalid;
@@ -66,7 +66,7 @@ pub(super) fn equals(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn 
     let Some(value) = args.doc.get("value") else {
         return Err(invalid(format!("\"{path}.value\" is required")));
     };
-    let paths = plain(b, &args)?;
+    let paths = read_field_keys(b, &args)?;
     let found = paths.iter().map(|p| equal(b, &args, p, value));
     apply_score(b, &args, union_queries(found.collect::<Result<_>>()?))
 }
@@ -83,7 +83,7 @@ pub(super) fn build_in(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dy
         return Err(invalid(format!("\"{path}.value\" cannot be empty")));
     }
     let mut found = Vec::new();
-    for p in plain(b, &args)? {
+    for p in read_field_keys(b, &args)? {
         for v in &values {
             found.push(equal(b, &args, &p, *v)?);
         }
@@ -141,7 +141,7 @@ pub(super) fn range(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Q
             "\"{path}\" must have at least one of gt, gte, lt, lte"
         )));
     }
-    let paths = plain(b, &args)?;
+    let paths = read_field_keys(b, &args)?;
     let found = paths.iter().map(|p| build_range(b, &args, p, &limits));
     apply_score(b, &args, union_queries(found.collect::<Result<_>>()?))
 }
@@ -224,7 +224,7 @@ pub(super) fn near(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Qu
         v => return Err(args.wrong_type("origin", "a number, a date or a point", v)),
     };
     let scoring = Scoring::Near { origin, pivot };
-    let paths = plain(b, &args)?;
+    let paths = read_field_keys(b, &args)?;
     let each = paths
         .iter()
         .map(|p| column(p, ColumnTest::Any(kind), scoring));

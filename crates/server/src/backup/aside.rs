@@ -25,7 +25,7 @@ pub(super) struct SalvageFolder<'t> {
     /// Number of the next damaged row.
     next: i64,
     report: Vec<String>,
-    tell: &'t mut dyn FnMut(&str),
+    print_message: &'t mut dyn FnMut(&str),
 }
 
 impl<'t> SalvageFolder<'t> {
@@ -36,7 +36,7 @@ impl<'t> SalvageFolder<'t> {
     pub(super) fn new(
         folder: PathBuf,
         head: String,
-        tell: &'t mut dyn FnMut(&str),
+        print_message: &'t mut dyn FnMut(&str),
     ) -> std::result::Result<SalvageFolder<'t>, Failure> {
         let shown = folder.display();
         let held = match fs::read_dir(&folder) {
@@ -55,7 +55,7 @@ impl<'t> SalvageFolder<'t> {
             files: BTreeMap::new(),
             next: 1,
             report: vec![head],
-            tell,
+            print_message,
         })
     }
 
@@ -81,7 +81,7 @@ impl<'t> SalvageFolder<'t> {
 
     /// Adds a line to the report and shows it to the user.
     pub(super) fn report(&mut self, line: &str) {
-        (self.tell)(line);
+        (self.print_message)(line);
         self.report.push(line.to_owned());
     }
 
@@ -209,14 +209,16 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("apart");
         let mut told = Vec::new();
-        let tell = &mut |line: &str| told.push(line.to_owned());
-        let mut apart = SalvageFolder::new(folder.clone(), "head".to_owned(), tell).unwrap();
+        let print_message = &mut |line: &str| told.push(line.to_owned());
+        let mut apart =
+            SalvageFolder::new(folder.clone(), "head".to_owned(), print_message).unwrap();
         apart.report_defect("a counter was wrong");
         assert_eq!(apart.folder(), None);
         apart.end().unwrap();
         assert!(!folder.exists());
-        let tell = &mut |_: &str| {};
-        let mut apart = SalvageFolder::new(folder.clone(), "head".to_owned(), tell).unwrap();
+        let print_message = &mut |_: &str| {};
+        let mut apart =
+            SalvageFolder::new(folder.clone(), "head".to_owned(), print_message).unwrap();
         let ns = Namespace::new("shop", "a/b c").unwrap();
         apart.document(&ns, Doc::EMPTY, "why").unwrap();
         apart.report_defect("told");

@@ -81,9 +81,9 @@ pub(super) struct CheckCounts {
     pub(super) index_entries: u64,
 }
 
-pub(super) fn run(args: &ValidateArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-    let checked = check(&args.dbpath, &args.open, tell)?;
-    tell(&format!(
+pub(super) fn run(args: &ValidateArgs, print_message: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    let checked = check(&args.dbpath, &args.open, print_message)?;
+    print_message(&format!(
         "{} is valid: {} collections, {} documents, {} index entries",
         args.dbpath.display(),
         checked.collections,
@@ -125,7 +125,7 @@ impl DataDirectory {
 pub(super) fn check(
     data: &Path,
     args: &OpenArgs,
-    tell: &mut dyn FnMut(&str),
+    print_message: &mut dyn FnMut(&str),
 ) -> Result<CheckCounts, Failure> {
     let data = DataDirectory::find(data)?;
     let key = key_source(args.encryption_key_file.as_ref(), &args.vault)?;
@@ -137,7 +137,7 @@ pub(super) fn check(
     let scratch = Scratch::make(data.path.join(COPY))?;
     let copy = scratch.path().join("files");
     let source = engines::open_copy(&options, &copy).map_err(Failure::of_data)?;
-    let result = check_engine(&source, tell);
+    let result = check_engine(&source, print_message);
     // The engine must be closed before its files are removed.
     drop(source);
     drop(scratch);
@@ -169,17 +169,17 @@ impl store::SalvageSink for Findings {
 
 fn check_engine(
     source: &engines::Source,
-    tell: &mut dyn FnMut(&str),
+    print_message: &mut dyn FnMut(&str),
 ) -> Result<CheckCounts, Failure> {
     let verified = source.engine.verify()?;
     let mut findings = verified.findings;
-    findings.iter().for_each(|line| tell(line));
+    findings.iter().for_each(|line| print_message(line));
     let hooks = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())));
     let fail = |e: model::MongoError| Failure::of_data(e.to_string());
     let mut catalog = Findings::default();
     let checked = store::check_catalog(source.engine.as_ref(), hooks.as_ref(), &mut catalog);
     checked.map_err(fail)?;
-    catalog.0.iter().for_each(|line| tell(line));
+    catalog.0.iter().for_each(|line| print_message(line));
     findings.append(&mut catalog.0);
     // The log is checked before the store, which has none, ends it. Its rows refer to records, so
     // the cause of its findings comes first.
@@ -196,14 +196,14 @@ fn check_engine(
             };
             let v = collection.validate().map_err(fail)?;
             let entries: u64 = v.index_entries.iter().map(|(_, n)| n).sum();
-            tell(&format!(
+            print_message(&format!(
                 "{ns}: {} documents, {entries} index entries, {} findings",
                 v.documents,
                 v.errors.len()
             ));
             let of_ns = v.errors.iter().map(|line| format!("{ns}: {line}"));
             of_ns.for_each(|line| {
-                tell(&line);
+                print_message(&line);
                 findings.push(line);
             });
             checked.collections += 1;
@@ -211,7 +211,7 @@ fn check_engine(
             checked.index_entries += entries;
         }
     }
-    log.0.iter().for_each(|line| tell(line));
+    log.0.iter().for_each(|line| print_message(line));
     findings.append(&mut log.0);
     match findings.as_slice() {
         [] => Ok(checked),

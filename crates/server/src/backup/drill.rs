@@ -32,7 +32,7 @@ pub struct DrillArgs {
     pub open: OpenArgs,
 }
 
-pub(super) fn run(args: &DrillArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+pub(super) fn run(args: &DrillArgs, print_message: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut pace = args.rate.pace()?;
     let repository = Repository::to_read(location(&args.repository)?)?;
@@ -45,14 +45,14 @@ pub(super) fn run(args: &DrillArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Fa
         )));
     }
     let scratch = Scratch::make(args.scratch.clone())?;
-    let mut progress = Progress::new("restored", tell);
+    let mut progress = Progress::new("restored", print_message);
     let mut watch = progress.watch();
     let to = scratch.path();
     let done = ::backup::restore(&repository, &manifest, to, MARKER, &mut pace, &mut watch)?;
     drop(watch);
     let restored_s = begun.elapsed().as_secs_f64();
-    let checked = check(to, &args.open, tell)?;
-    tell(&format!(
+    let checked = check(to, &args.open, print_message)?;
+    print_message(&format!(
         "backup {} can be relied on: {} files, {}, restored in {restored_s:.1} s; {} collections, \
          {} documents, {} index entries are valid; {:.1} s in all",
         manifest.id,

@@ -67,7 +67,7 @@ impl RetentionArgs {
     }
 }
 
-pub(super) fn list(args: &ListArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+pub(super) fn list(args: &ListArgs, print_message: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     let repository = Repository::to_read(location(&args.repository)?)?;
     for id in repository.ids()? {
         let manifest = repository.manifest(Some(&id))?;
@@ -82,18 +82,18 @@ pub(super) fn list(args: &ListArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Fa
             false => {
                 let optime = optime.map(|(t, i)| format!(", up to optime {t}:{i}"));
                 let (size, optime) = (show_bytes(bytes), optime.unwrap_or_default());
-                tell(&format!("{id}: {engine}, {files} files, {size}{optime}"));
+                print_message(&format!("{id}: {engine}, {files} files, {size}{optime}"));
             }
         }
     }
-    list_log(&repository, args.json, tell)
+    list_log(&repository, args.json, print_message)
 }
 
 /// Shows how far the log was shipped and which moments can be restored with it.
 fn list_log(
     repository: &Repository,
     json: bool,
-    tell: &mut dyn FnMut(&str),
+    print_message: &mut dyn FnMut(&str),
 ) -> Result<(), Failure> {
     let Some(place) = repository.place()? else {
         return Ok(());
@@ -131,7 +131,7 @@ fn list_log(
         none if none.is_empty() => "restores no moment before the next backup is made".to_owned(),
         spans => format!("restores any moment from {spans}"),
     };
-    tell(&format!(
+    print_message(&format!(
         "log: up to optime {}, {:.1} s behind; {} segments, {}; {spans}",
         place.at,
         behind_ms as f64 / 1000.0,
@@ -146,14 +146,17 @@ fn print_json(line: &serde_json::Value) {
     print_line(format_args!("{line}"));
 }
 
-pub(super) fn verify(args: &VerifyArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+pub(super) fn verify(
+    args: &VerifyArgs,
+    print_message: &mut dyn FnMut(&str),
+) -> Result<(), Failure> {
     let repository = Repository::to_read(location(&args.repository)?)?;
     let mut pace = args.rate.pace()?;
-    let mut progress = Progress::new("read back", tell);
+    let mut progress = Progress::new("read back", print_message);
     let id = args.backup.as_deref();
     let found = ::backup::verify(&repository, id, &mut pace, &mut progress.watch())?;
     let Some(first) = found.findings.first() else {
-        tell(&format!(
+        print_message(&format!(
             "{} backups are sound: {} pieces, {} segments of the log, {}",
             found.backups,
             found.pieces,
@@ -162,14 +165,14 @@ pub(super) fn verify(args: &VerifyArgs, tell: &mut dyn FnMut(&str)) -> Result<()
         ));
         return Ok(());
     };
-    found.findings.iter().for_each(|line| tell(line));
+    found.findings.iter().for_each(|line| print_message(line));
     Err(Failure::of_data(match found.findings.len() {
         1 => first.clone(),
         more => format!("{more} findings, the first is: {first}"),
     }))
 }
 
-pub(super) fn prune(args: &PruneArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+pub(super) fn prune(args: &PruneArgs, print_message: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     let retention = args.retention.retention();
     if !retention.is_set() {
         return Err(Failure::of_options(
@@ -177,21 +180,21 @@ pub(super) fn prune(args: &PruneArgs, tell: &mut dyn FnMut(&str)) -> Result<(), 
         ));
     }
     let repository = Repository::to_write(location(&args.repository)?)?;
-    remove_old(&repository, retention, tell)
+    remove_old(&repository, retention, print_message)
 }
 
 /// Removes the backups that no rule keeps. Without a rule it removes nothing.
 pub(super) fn remove_old(
     repository: &Repository,
     retention: Retention,
-    tell: &mut dyn FnMut(&str),
+    print_message: &mut dyn FnMut(&str),
 ) -> Result<(), Failure> {
     if !retention.is_set() {
         return Ok(());
     }
-    let mut progress = Progress::new("removed", tell);
+    let mut progress = Progress::new("removed", print_message);
     let pruned = ::backup::prune(repository, retention, &mut progress.watch())?;
-    tell(&format!(
+    print_message(&format!(
         "removed {} backups, {} pieces, {} segments of the log, {}",
         pruned.backups.len(),
         pruned.pieces,

@@ -72,14 +72,14 @@ pub(super) fn read_password(file: &Path) -> Result<String, Failure> {
 }
 
 /// Makes a backup.
-pub(super) fn run(args: &MakeArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+pub(super) fn run(args: &MakeArgs, print_message: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     let mut pace = args.rate.pace()?;
     let begun = Instant::now();
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let begun_ms = now.map_or(0, |d| d.as_millis());
     let repository = Repository::to_write(location(&args.repository)?)?;
     let held = args.source.hold(&repository)?;
-    tell(&format!("copying from {}", held.directory.display()));
+    print_message(&format!("copying from {}", held.directory.display()));
     let source = Source {
         directory: &held.directory,
         engine: &held.engine,
@@ -89,11 +89,11 @@ pub(super) fn run(args: &MakeArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Fai
         begun_ms: i64::try_from(begun_ms).unwrap_or(i64::MAX),
         is_fixed,
     };
-    let mut progress = Progress::new("copied", tell);
+    let mut progress = Progress::new("copied", print_message);
     let stored = ::backup::back_up(&repository, &source, &mut pace, &mut progress.watch())?;
     drop(held);
     repository.note_held(None)?;
-    tell(&format!(
+    print_message(&format!(
         "backup {}: {} files, {}; read {}, stored {}, in {:.1} s",
         stored.id,
         stored.files,
@@ -102,5 +102,5 @@ pub(super) fn run(args: &MakeArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Fai
         show_bytes(stored.stored_bytes),
         begun.elapsed().as_secs_f64()
     ));
-    super::keep::remove_old(&repository, args.retention.retention(), tell)
+    super::keep::remove_old(&repository, args.retention.retention(), print_message)
 }

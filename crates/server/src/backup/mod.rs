@@ -59,18 +59,18 @@ pub enum BackupCommand {
 ///
 /// # Errors
 /// One line and an exit code.
-pub fn run(command: &BackupCommand, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+pub fn run(command: &BackupCommand, print_message: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     // Shipping must keep up with the server; every other command runs at low priority.
     if !matches!(command, BackupCommand::Ship(_)) {
         ::backup::give_way();
     }
     match command {
-        BackupCommand::Make(args) => make::run(args, tell),
-        BackupCommand::Ship(args) => ship::run(args, tell),
-        BackupCommand::List(args) => keep::list(args, tell),
-        BackupCommand::Verify(args) => keep::verify(args, tell),
-        BackupCommand::Prune(args) => keep::prune(args, tell),
-        BackupCommand::Drill(args) => drill::run(args, tell),
+        BackupCommand::Make(args) => make::run(args, print_message),
+        BackupCommand::Ship(args) => ship::run(args, print_message),
+        BackupCommand::List(args) => keep::list(args, print_message),
+        BackupCommand::Verify(args) => keep::verify(args, print_message),
+        BackupCommand::Prune(args) => keep::prune(args, print_message),
+        BackupCommand::Drill(args) => drill::run(args, print_message),
     }
 }
 
@@ -78,30 +78,33 @@ pub fn run(command: &BackupCommand, tell: &mut dyn FnMut(&str)) -> Result<(), Fa
 ///
 /// # Errors
 /// One line and an exit code.
-pub fn run_restore(args: &RestoreArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-    restore::run(args, tell)
+pub fn run_restore(args: &RestoreArgs, print_message: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    restore::run(args, print_message)
 }
 
 /// Serves a backup until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// One line and an exit code.
-pub fn run_mount(args: &MountArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-    mount::run(args, tell)
+pub fn run_mount(args: &MountArgs, print_message: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    mount::run(args, print_message)
 }
 
 /// Validates a data directory; `tell` is given lines for people.
 ///
 /// # Errors
 /// One line and an exit code.
-pub fn run_validate(args: &ValidateArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-    check::run(args, tell)
+pub fn run_validate(
+    args: &ValidateArgs,
+    print_message: &mut dyn FnMut(&str),
+) -> Result<(), Failure> {
+    check::run(args, print_message)
 }
 
 /// Repairs a data directory; `tell` is given lines for people.
 ///
 /// # Errors
 /// One line and an exit code.
-pub fn run_repair(args: &RepairArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-    repair::run(args, tell)
+pub fn run_repair(args: &RepairArgs, print_message: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    repair::run(args, print_message)
 }

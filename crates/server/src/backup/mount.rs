@@ -25,7 +25,7 @@ pub struct MountArgs {
     pub serve: Box<ServeArgs>,
 }
 
-pub(super) fn run(args: &MountArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+pub(super) fn run(args: &MountArgs, print_message: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     // Held as long as the server runs, so that no other command removes the linked files.
     let repository = Repository::to_read(location(&args.repository)?)?;
     let manifest = repository.manifest(args.backup.as_deref())?;
@@ -53,7 +53,7 @@ pub(super) fn run(args: &MountArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Fa
     settings.mounted = true;
     let scratch = Scratch::make(folder)?;
     let linked = ::backup::link(&repository, &manifest, scratch.path(), MARKER)?;
-    tell(&format!(
+    print_message(&format!(
         "backup {}: {} files, {} bytes of {} copied, the rest are links",
         manifest.id, linked.files, linked.written_bytes, linked.bytes
     ));

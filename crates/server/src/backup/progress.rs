@@ -35,17 +35,17 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Shows now and then how much was done.
 pub(super) struct Progress<'a> {
     what: &'static str,
-    tell: &'a mut dyn FnMut(&str),
+    print_message: &'a mut dyn FnMut(&str),
     bytes: u64,
     files: u64,
     last: Instant,
 }
 
 impl<'a> Progress<'a> {
-    pub(super) fn new(what: &'static str, tell: &'a mut dyn FnMut(&str)) -> Progress<'a> {
+    pub(super) fn new(what: &'static str, print_message: &'a mut dyn FnMut(&str)) -> Progress<'a> {
         Progress {
             what,
-            tell,
+            print_message,
             bytes: 0,
             files: 0,
             last: Instant::now(),
@@ -62,7 +62,7 @@ impl<'a> Progress<'a> {
             if self.last.elapsed() >= TELL_EVERY {
                 self.last = Instant::now();
                 let (what, files) = (self.what, self.files);
-                (self.tell)(&format!("{what} {files} files, {}", show_bytes(self.bytes)));
+                (self.print_message)(&format!("{what} {files} files, {}", show_bytes(self.bytes)));
             }
             Ok(())
         }

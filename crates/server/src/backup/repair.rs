@@ -38,7 +38,7 @@ pub struct RepairArgs {
     pub open: OpenArgs,
 }
 
-pub(super) fn run(args: &RepairArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+pub(super) fn run(args: &RepairArgs, print_message: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     let DataDirectory { path: data, engine } = DataDirectory::find(&args.dbpath)?;
     let folder = folder_for(args.set_aside.as_deref(), &data)?;
     let key = key_source(args.open.encryption_key_file.as_ref(), &args.open.vault)?;
@@ -49,7 +49,7 @@ pub(super) fn run(args: &RepairArgs, tell: &mut dyn FnMut(&str)) -> Result<(), F
         ..args.open.engine_options(key.as_ref())?
     };
     let head = format!("quarry repair of {}", data.display());
-    let mut apart = SalvageFolder::new(folder, head, tell)?;
+    let mut apart = SalvageFolder::new(folder, head, print_message)?;
     let scratch = Scratch::make(data.join(COPY))?;
     let done = match examine(&options, scratch.path(), &mut apart)? {
         DirectoryState::Sound => repair_in_place(&options, &mut apart)?,
@@ -58,7 +58,7 @@ pub(super) fn run(args: &RepairArgs, tell: &mut dyn FnMut(&str)) -> Result<(), F
     drop(scratch);
     finish(apart, &done)?;
     let checked = check::check(&data, &args.open, &mut |_| {})?;
-    tell(&format!(
+    print_message(&format!(
         "{} is valid: {} collections, {} documents, {} index entries",
         data.display(),
         checked.collections,

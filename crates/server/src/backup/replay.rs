@@ -89,7 +89,7 @@ pub(super) fn play(
     seal: &SegmentCipher,
     plan: &Plan,
     options: &EngineOptions<'_>,
-    tell: &mut dyn FnMut(&str),
+    print_message: &mut dyn FnMut(&str),
 ) -> Result<ReplayCounts, Failure> {
     let engine = engines::open(options).map_err(Failure::of_data)?.engine;
     let clock = Arc::new(SystemClock::default());
@@ -107,7 +107,7 @@ pub(super) fn play(
         chain: Batch::default(),
         played: ReplayCounts::default(),
     };
-    let result = read_all(repository, seal, plan, &mut player, tell);
+    let result = read_all(repository, seal, plan, &mut player, print_message);
     let played = player.played;
     drop(player);
     let closed = store.close().map_err(fail);
@@ -157,7 +157,7 @@ fn read_all(
     seal: &SegmentCipher,
     plan: &Plan,
     player: &mut LogReplayer,
-    tell: &mut dyn FnMut(&str),
+    print_message: &mut dyn FnMut(&str),
 ) -> Result<(), Failure> {
     let begin = plan.base.optime.unwrap_or(plan.to);
     let mut at = begin;
@@ -196,7 +196,7 @@ fn read_all(
         }
         at = segment.to;
         let entries = player.played.entries;
-        tell(&format!(
+        print_message(&format!(
             "played {entries} entries, up to {}",
             at.min(plan.to)
         ));

@@ -45,14 +45,14 @@ pub struct RestoreArgs {
     pub open: OpenArgs,
 }
 
-pub(super) fn run(args: &RestoreArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+pub(super) fn run(args: &RestoreArgs, print_message: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut pace = args.rate.pace()?;
     let repository = Repository::to_read(location(&args.repository)?)?;
     if let Some(text) = &args.to {
         let moment = Moment::parse(text).map_err(|e| Failure::of_options(e.to_string()))?;
         let plan = replay::plan(&repository, moment, args.backup.as_deref())?;
-        return restore_up_to(args, &repository, &plan, &mut pace, tell);
+        return restore_up_to(args, &repository, &plan, &mut pace, print_message);
     }
     if args.dbpath.join(FOLDER).exists() {
         return Err(Failure::of_options(format!(
@@ -61,12 +61,12 @@ pub(super) fn run(args: &RestoreArgs, tell: &mut dyn FnMut(&str)) -> Result<(), 
         )));
     }
     let manifest = repository.manifest(args.backup.as_deref())?;
-    let mut progress = Progress::new("restored", tell);
+    let mut progress = Progress::new("restored", print_message);
     let mut watch = progress.watch();
     let to = &args.dbpath;
     let done = ::backup::restore(&repository, &manifest, to, MARKER, &mut pace, &mut watch)?;
     drop(watch);
-    tell(&format!(
+    print_message(&format!(
         "restored backup {}: {} files, {}, in {:.1} s; serve it with --dbpath {} \
          --storageEngine {}",
         manifest.id,
@@ -86,7 +86,7 @@ fn restore_up_to(
     repository: &Repository,
     plan: &Plan,
     pace: &mut Pace,
-    tell: &mut dyn FnMut(&str),
+    print_message: &mut dyn FnMut(&str),
 ) -> Result<(), Failure> {
     let begun = Instant::now();
     let manifest = &plan.base;
@@ -94,7 +94,7 @@ fn restore_up_to(
     let mut entries = None;
     if !stage.is_played() {
         let data = stage.data()?;
-        let mut progress = Progress::new("restored", tell);
+        let mut progress = Progress::new("restored", print_message);
         let mut watch = progress.watch();
         ::backup::restore(repository, manifest, &data, MARKER, pace, &mut watch)?;
         drop(watch);
@@ -105,12 +105,12 @@ fn restore_up_to(
             path: &data,
             ..args.open.engine_options(source.as_ref())?
         };
-        entries = Some(replay::play(repository, &seal, plan, &options, tell)?.entries);
+        entries = Some(replay::play(repository, &seal, plan, &options, print_message)?.entries);
         stage.note_played()?;
     }
     stage.finish()?;
     let played = entries.map_or(String::new(), |n| format!(" and {n} entries of the log"));
-    tell(&format!(
+    print_message(&format!(
         "restored optime {}: backup {}{played}, in {:.1} s; serve it with --dbpath {} \
          --storageEngine {}",
         plan.to,

@@ -61,7 +61,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-pub(super) fn run(args: &ShipArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+pub(super) fn run(args: &ShipArgs, print_message: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     let password = args
         .password_file
         .as_deref()
@@ -80,11 +80,11 @@ pub(super) fn run(args: &ShipArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Fai
     let mut told: Option<Instant> = None;
     loop {
         let begun = Instant::now();
-        match shipper.round(&address, &mut client, tell) {
+        match shipper.round(&address, &mut client, print_message) {
             Ok(at) => {
                 if told.is_none_or(|t| t.elapsed() >= TELL_EVERY) || args.once {
                     told = Some(Instant::now());
-                    tell(&format!(
+                    print_message(&format!(
                         "shipped up to optime {at}: {} entries, {}; {:.1} s behind",
                         shipper.entries,
                         show_bytes(shipper.bytes),
@@ -97,7 +97,7 @@ pub(super) fn run(args: &ShipArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Fai
             }
             Err(ShipError::Source(why)) if !args.once && told.is_some() => {
                 client = None;
-                tell(&format!("{why}; trying again"));
+                print_message(&format!("{why}; trying again"));
             }
             Err(ShipError::Source(why)) => return Err(Failure::of_network(why)),
             Err(ShipError::Here(failure)) => return Err(failure),
@@ -139,7 +139,7 @@ impl Shipper<'_> {
         &mut self,
         address: &Address,
         client: &mut Option<Client>,
-        tell: &mut dyn FnMut(&str),
+        print_message: &mut dyn FnMut(&str),
     ) -> Result<Optime, ShipError> {
         if client.is_none() {
             *client = Some(Client::connect(address).map_err(ShipError::Source)?);
@@ -154,7 +154,7 @@ impl Shipper<'_> {
         let now = source.now()?;
         let mut at = match self.repository.place()? {
             Some(place) => place.at,
-            None => self.begin(&mut source, now.at, tell)?,
+            None => self.begin(&mut source, now.at, print_message)?,
         };
         let is_entry = (self.repository.segments()?.iter()).any(|s| s.to == at);
         match self.read(&mut source, at, is_entry) {
@@ -168,7 +168,7 @@ impl Shipper<'_> {
                 ))));
             }
             Err(ReadEnd::Hole) => {
-                tell(&format!(
+                print_message(&format!(
                     "the log of {} no longer has the entries after {at}: there is a hole up to \
                      {}, make a new backup",
                     source.shown, now.at
@@ -189,20 +189,20 @@ impl Shipper<'_> {
         &self,
         source: &mut Log<'_>,
         now: Optime,
-        tell: &mut dyn FnMut(&str),
+        print_message: &mut dyn FnMut(&str),
     ) -> Result<Optime, ShipError> {
         let newest = match self.repository.ids()?.is_empty() {
             true => None,
             false => self.repository.manifest(None)?.optime,
         };
         let Some(base) = newest else {
-            tell("shipping begins now: make a backup next");
+            print_message("shipping begins now: make a backup next");
             return Ok(now);
         };
         match source.oldest()?.is_some_and(|oldest| oldest <= base) {
             true => Ok(base),
             false => {
-                tell(&format!(
+                print_message(&format!(
                     "the log of {} no longer reaches back to the newest backup: make a new backup",
                     source.shown
                 ));

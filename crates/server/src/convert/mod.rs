@@ -81,7 +81,7 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// One line and an exit code.
-pub fn run(args: &ConvertArgs, tell: &mut dyn FnMut(&str)) -> Result<(), ConvertError> {
+pub fn run(args: &ConvertArgs, print_message: &mut dyn FnMut(&str)) -> Result<(), ConvertError> {
     let name = args.storage_engine.as_str();
     if !engines::has_directory(name) {
         return Err(ConvertError::options(format!(
@@ -135,8 +135,8 @@ pub fn run(args: &ConvertArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Convert
     };
     let source_options = options(&of, key.filter(|_| is_encrypted));
     let target_options = options(name, key);
-    convert(place, &source_options, &target_options, tell)?;
-    tell(&format!(
+    convert(place, &source_options, &target_options, print_message)?;
+    print_message(&format!(
         "conversion {job} is done; serve it with --dbpath {} --storageEngine {name}",
         to.display()
     ));
@@ -148,7 +148,7 @@ fn convert(
     mut place: ConversionTarget,
     source: &EngineOptions<'_>,
     target: &EngineOptions<'_>,
-    tell: &mut dyn FnMut(&str),
+    print_message: &mut dyn FnMut(&str),
 ) -> Result<(), ConvertError> {
     if place.phase != Phase::Move {
         let scratch = place.source();
@@ -162,12 +162,12 @@ fn convert(
         if let Phase::Copy(from) = place.phase.clone() {
             let mut teller = CopyContext {
                 place: &mut place,
-                told: ProgressReport::new("copied", tell),
+                told: ProgressReport::new("copied", print_message),
             };
             rows::copy(source.engine.as_ref(), target.as_ref(), &from, &mut teller)?;
             place.enter(Phase::Verify).map_err(ConvertError::data)?;
         }
-        verify(source.engine.as_ref(), &target, tell)?;
+        verify(source.engine.as_ref(), &target, print_message)?;
         target.close()?;
         source.engine.close()?;
         place.enter(Phase::Move).map_err(ConvertError::data)?;
@@ -180,9 +180,9 @@ fn convert(
 fn verify(
     source: &dyn Engine,
     target: &Arc<dyn Engine>,
-    tell: &mut dyn FnMut(&str),
+    print_message: &mut dyn FnMut(&str),
 ) -> Result<(), ConvertError> {
-    let mut told = ProgressReport::new("read back", tell);
+    let mut told = ProgressReport::new("read back", print_message);
     let wanted = rows::digests(source, &mut |table, rows, bytes| {
         told.add_progress(table, rows, bytes);
     })?;
@@ -201,7 +201,7 @@ fn verify(
             (n + 1, rows + d.rows, bytes + d.bytes)
         });
         let name = table.name();
-        tell(&format!(
+        print_message(&format!(
             "verified {name}: {spaces} key spaces, {rows} rows, {bytes} bytes, all checksums equal"
         ));
     }
@@ -211,17 +211,17 @@ fn verify(
 /// Shows now and then how much was done.
 struct ProgressReport<'a> {
     what: &'static str,
-    tell: &'a mut dyn FnMut(&str),
+    print_message: &'a mut dyn FnMut(&str),
     rows: u64,
     bytes: u64,
     last: Instant,
 }
 
 impl<'a> ProgressReport<'a> {
-    fn new(what: &'static str, tell: &'a mut dyn FnMut(&str)) -> ProgressReport<'a> {
+    fn new(what: &'static str, print_message: &'a mut dyn FnMut(&str)) -> ProgressReport<'a> {
         ProgressReport {
             what,
-            tell,
+            print_message,
             rows: 0,
             bytes: 0,
             last: Instant::now(),
@@ -234,7 +234,7 @@ impl<'a> ProgressReport<'a> {
         if self.last.elapsed() >= TELL_EVERY {
             self.last = Instant::now();
             let (what, rows, mib) = (self.what, self.rows, self.bytes >> 20);
-            (self.tell)(&format!(
+            (self.print_message)(&format!(
                 "{what} {rows} rows, {mib} MiB, in {}",
                 table.name()
             ));

@@ -201,7 +201,7 @@ pub struct OpenedEngine {
 }
 
 impl OpenedEngine {
-    pub(super) fn plain(engine: impl Engine + 'static) -> OpenedEngine {
+    pub(super) fn of(engine: impl Engine + 'static) -> OpenedEngine {
         OpenedEngine {
             engine: Arc::new(engine),
             data_key: None,
@@ -220,7 +220,7 @@ pub struct Source {
 
 impl Source {
     #[cfg(any(feature = "lmdb", feature = "wiredtiger"))]
-    pub(super) fn plain(engine: impl Engine + 'static) -> Source {
+    pub(super) fn of(engine: impl Engine + 'static) -> Source {
         Source {
             engine: Arc::new(engine),
             _lent: None,

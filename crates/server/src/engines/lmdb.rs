@@ -10,7 +10,7 @@ pub(super) static KIND: EngineKind = EngineKind {
             read_only: true,
             ..Config::at(options.path)
         };
-        open_by(&config, options).map(Source::plain)
+        open_by(&config, options).map(Source::of)
     }),
     ..EngineKind::new("lmdb", open)
 };
@@ -22,7 +22,7 @@ fn open(options: &EngineOptions<'_>) -> Result<OpenedEngine, String> {
     let engine = open_by(&Config::at(options.path), options)?;
     Ok(OpenedEngine {
         remark: Some(REMARK.to_owned()),
-        ..OpenedEngine::plain(engine)
+        ..OpenedEngine::of(engine)
     })
 }
 

@@ -5,5 +5,5 @@ use storage::MemoryEngine;
 
 pub(super) static KIND: EngineKind = EngineKind {
     open_files: |_| 0,
-    ..EngineKind::new("memory", |_| Ok(OpenedEngine::plain(MemoryEngine::new())))
+    ..EngineKind::new("memory", |_| Ok(OpenedEngine::of(MemoryEngine::new())))
 };

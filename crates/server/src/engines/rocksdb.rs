@@ -90,7 +90,7 @@ fn open(options: &EngineOptions<'_>) -> Result<OpenedEngine, String> {
             }
             Ok(OpenedEngine {
                 data_key: engine.data_key(),
-                ..OpenedEngine::plain(engine)
+                ..OpenedEngine::of(engine)
             })
         }
         Err(e) => Err(advise(&e, &path.display().to_string())),

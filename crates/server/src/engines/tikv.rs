@@ -129,7 +129,7 @@ fn open(options: &EngineOptions<'_>) -> Result<OpenedEngine, String> {
                     None => "is the only one that serves it",
                 }
             )),
-            ..OpenedEngine::plain(engine)
+            ..OpenedEngine::of(engine)
         }),
         Err(StorageError::Locked { .. }) if ended() => {
             Err("ended while another server held the database".to_owned())

@@ -14,7 +14,7 @@ pub(super) static KIND: EngineKind = EngineKind {
         };
         let opened = WiredTigerEngine::open(&config, &load_library(options)?);
         let engine = opened.map_err(|e| advise(&e, &options.path.display().to_string()))?;
-        Ok(Source::plain(engine))
+        Ok(Source::of(engine))
     }),
     ..EngineKind::new("wiredTiger", open)
 };
@@ -43,7 +43,7 @@ fn open(options: &EngineOptions<'_>) -> Result<OpenedEngine, String> {
                  is not compressed, and a long snapshot fills the cache",
                 library.version()
             )),
-            ..OpenedEngine::plain(engine)
+            ..OpenedEngine::of(engine)
         }),
         Err(e) => Err(advise(&e, &options.path.display().to_string())),
     }

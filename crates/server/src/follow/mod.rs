@@ -224,28 +224,32 @@ impl FollowArgs {
 ///
 /// # Errors
 /// One line and an exit code.
-pub fn run(args: &FollowArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+pub fn run(args: &FollowArgs, print_message: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     match &args.command {
-        None => match ::follow::run(&args.settings()?, tell)? {
+        None => match ::follow::run(&args.settings()?, print_message)? {
             FollowOutcome::Stopped | FollowOutcome::Done => Ok(()),
         },
-        Some(FollowCommand::Stop(target)) => Ok(::follow::stop(&target.address()?, tell)?),
+        Some(FollowCommand::Stop(target)) => Ok(::follow::stop(&target.address()?, print_message)?),
         Some(FollowCommand::Cutover(args)) => {
             let target = args.target.address()?;
-            let report = ::follow::cut_over(&target, args.quiet.fence, tell)?;
-            show::report(&report).iter().for_each(|line| tell(line));
+            let report = ::follow::cut_over(&target, args.quiet.fence, print_message)?;
+            show::report(&report)
+                .iter()
+                .for_each(|line| print_message(line));
             Ok(())
         }
         Some(FollowCommand::Promote(args)) => {
             let report = ::follow::promote(&args.target.address()?, args.force)?;
-            tell(&show::promotion(&report));
+            print_message(&show::promotion(&report));
             Ok(())
         }
         Some(FollowCommand::Status(args)) => {
             let status: Document = ::follow::status(&args.target.address()?)?;
             match args.json {
                 true => print_line(format_args!("{}", show::json(&status))),
-                false => show::status(&status).iter().for_each(|line| tell(line)),
+                false => show::status(&status)
+                    .iter()
+                    .for_each(|line| print_message(line)),
             }
             Ok(())
         }

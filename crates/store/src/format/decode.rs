@@ -36,7 +36,7 @@ pub fn write(bytes: &[u8], name: &str, w: &mut DocWriter<'_>) -> Option<usize> {
 }
 
 /// The whole number of an ascending component.
-pub fn whole(bytes: &[u8]) -> Option<i64> {
+pub fn read_whole_number(bytes: &[u8]) -> Option<i64> {
     let (&class, rest) = bytes.split_first()?;
     if class == keys::ZERO {
         return Some(0);

@@ -147,8 +147,8 @@ impl<'m> Mark<'m> {
     fn write(&self, component: &[u8], name: &str, w: &mut DocWriter<'_>) -> Option<usize> {
         match self.code {
             PLAIN => return decode::write(component, name, w),
-            INT64 => _ = w.put(name, decode::whole(component)?),
-            DOUBLE => _ = w.put(name, decode::whole(component)? as f64),
+            INT64 => _ = w.put(name, decode::read_whole_number(component)?),
+            DOUBLE => _ = w.put(name, decode::read_whole_number(component)? as f64),
             BITS => {
                 let bits = u64::from_be_bytes(*self.more.first_chunk()?);
                 w.put(name, f64::from_bits(bits));

@@ -12,7 +12,7 @@ use operation::{Operation, SystemClock};
 use std::sync::Arc;
 
 /// The operation that writes: it belongs to one task and nothing interrupts it.
-fn own() -> Operation {
+fn test_operation() -> Operation {
     Operation::new_detached(Arc::new(SystemClock::default()))
 }
 

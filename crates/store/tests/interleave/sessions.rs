@@ -31,10 +31,10 @@ fn server(engine: Arc<Engine>) -> Arc<Server> {
     let store = Store::open(engine, Arc::new(NoHooks)).unwrap();
     let ns = Namespace::new("db", "c").unwrap();
     let c = store
-        .writer(&crate::own())
+        .writer(&crate::test_operation())
         .create_collection(&ns, DocBuf::new(), [7; 16])
         .unwrap();
-    c.writer(&crate::own())
+    c.writer(&crate::test_operation())
         .insert(&[doc! { "_id": 1i32, "n": 0i32 }.doc()], true)
         .unwrap();
     Arc::new(Server {
@@ -70,7 +70,7 @@ impl Server {
             ))
         };
         self.c
-            .writer(&crate::own())
+            .writer(&crate::test_operation())
             .modify_logged(&key, decide, log)
             .map(|_| ())
     }

@@ -18,7 +18,10 @@ fn change_of_a_later_duplicate(change: fn() -> Change) {
             .collect();
         let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
         assert_eq!(
-            c.writer(crate::own()).insert(&views, true).unwrap().count,
+            c.writer(crate::test_operation())
+                .insert(&views, true)
+                .unwrap()
+                .count,
             100
         );
         let steps = Cell::new(0);
@@ -27,16 +30,18 @@ fn change_of_a_later_duplicate(change: fn() -> Change) {
             if steps.get() == step {
                 let mut key = vec![];
                 c.record_key(&Value::Int32(99), &mut key);
-                c.writer(crate::own())
+                c.writer(crate::test_operation())
                     .modify(&key, &mut |_| Ok(change()))
                     .unwrap();
             }
             Ok(())
         };
         let same = |_: model::Doc<'_>| Ok(false);
-        let built =
-            c.writer(crate::own())
-                .create_index_unless(index("k", "k", true), &same, &go_on);
+        let built = c.writer(crate::test_operation()).create_index_unless(
+            index("k", "k", true),
+            &same,
+            &go_on,
+        );
         if steps.get() < step {
             assert_eq!(built.map_err(|e| e.code()), Err(11000), "step {step}");
             continue;
@@ -44,7 +49,7 @@ fn change_of_a_later_duplicate(change: fn() -> Change) {
         built.unwrap();
         assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
         assert_eq!(
-            c.writer(crate::own())
+            c.writer(crate::test_operation())
                 .insert(&[doc! { "_id": 500i32, "k": 0i32 }.doc()], true)
                 .unwrap()
                 .count,
@@ -86,7 +91,9 @@ fn changes_during_an_index_build_are_kept() {
             .map(|n| doc! { "_id": n, "k": [n * 2, n * 2 + 1] })
             .collect();
         let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
-        c.writer(crate::own()).insert(&views, true).unwrap();
+        c.writer(crate::test_operation())
+            .insert(&views, true)
+            .unwrap();
         let change = |id: i32, new: Option<DocBuf>| {
             let mut key = vec![];
             c.record_key(&Value::Int32(id), &mut key);
@@ -94,12 +101,15 @@ fn changes_during_an_index_build_are_kept() {
                 Some(new) => Change::Replace(new.as_bytes().to_vec()),
                 None => Change::Delete,
             };
-            c.writer(crate::own())
+            c.writer(crate::test_operation())
                 .modify(&key, &mut |old| Ok(change(old)))
                 .unwrap();
         };
         let insert = |d: DocBuf| {
-            let done = c.writer(crate::own()).insert(&[d.doc()], true).unwrap();
+            let done = c
+                .writer(crate::test_operation())
+                .insert(&[d.doc()], true)
+                .unwrap();
             assert_eq!(done.count, 1, "{:?}", done.errors);
         };
         let steps = Cell::new(0);
@@ -116,7 +126,7 @@ fn changes_during_an_index_build_are_kept() {
             Ok(())
         };
         let same = |_: model::Doc<'_>| Ok(false);
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .create_index_unless(index("k", "k", unique), &same, &go_on)
             .unwrap();
         if steps.get() >= step {

@@ -14,7 +14,7 @@ use store::{Change, Collection, NoHooks, Store};
 fn create_capped(store: &Store) -> Arc<Collection> {
     let ns = Namespace::new("db", "c").unwrap();
     store
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .create_collection(&ns, doc! { "capped": true, "size": 100_000i64 }, [7; 16])
         .unwrap()
 }
@@ -26,13 +26,15 @@ fn limit(c: &Arc<Collection>, bytes: u64, docs: Option<u64>) {
     if let Some(docs) = docs {
         options.put("max", i64::try_from(docs).unwrap());
     }
-    c.writer(crate::own()).set_options(options, None).unwrap();
-    c.writer(crate::own()).trim().unwrap();
+    c.writer(crate::test_operation())
+        .set_options(options, None)
+        .unwrap();
+    c.writer(crate::test_operation()).trim().unwrap();
 }
 
 fn insert(c: &Arc<Collection>, ids: &[i64]) {
     let docs: Vec<_> = ids.iter().map(|i| doc! { "_id": *i }).collect();
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
         .unwrap();
 }
@@ -85,7 +87,7 @@ fn order_survives_restarts_and_trimming() {
     // A changed document keeps its place; a deleted one leaves none.
     let mut key = Vec::new();
     c.record_key(&model::Value::Int64(3), &mut key);
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .modify(&key, &mut |_| {
             Ok(Change::Replace(
                 doc! { "_id": 3i64, "x": "long" }.into_bytes(),
@@ -93,7 +95,7 @@ fn order_survives_restarts_and_trimming() {
         })
         .unwrap();
     c.record_key(&model::Value::Int64(0), &mut key);
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .modify(&key, &mut |_| Ok(Change::Delete))
         .unwrap();
     assert_eq!(
@@ -118,7 +120,7 @@ fn order_survives_restarts_and_trimming() {
         };
         insert(&c, &(100..100 + more).collect::<Vec<_>>());
         store
-            .writer(crate::own())
+            .writer(crate::test_operation())
             .drop_collection(&Namespace::new("db", "c").unwrap())
             .unwrap();
         assert_eq!(entries(&engine), 0);
@@ -132,7 +134,7 @@ fn a_collection_made_capped_gets_its_order() {
     let store = open(&engine);
     let c = crate::collection(&store, "c");
     insert(&c, &[5, 1, 9]);
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .set_options(doc! { "capped": true, "size": 1000i64 }, None)
         .unwrap();
     insert(&c, &[2]);
@@ -182,12 +184,12 @@ fn a_drop_under_a_reader_is_reported_as_a_drop() {
         let engine = Arc::new(MemoryEngine::new());
         let store = open(&engine);
         let c = crate::collection(&store, "c");
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .create_index(index("a_1", "a", false))
             .unwrap();
         let count = if round % 2 == 0 { 900 } else { 2000 };
         let docs: Vec<_> = (0..count).map(|i| doc! { "_id": i, "a": i % 10 }).collect();
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
             .unwrap();
         let go = Arc::new(AtomicBool::new(false));
@@ -235,7 +237,10 @@ fn a_drop_under_a_reader_is_reported_as_a_drop() {
         while !go.load(Ordering::Acquire) {
             std::hint::spin_loop();
         }
-        store.writer(crate::own()).drop_collection(&ns).unwrap();
+        store
+            .writer(crate::test_operation())
+            .drop_collection(&ns)
+            .unwrap();
         for r in readers {
             let end = r.join().unwrap();
             assert!(end == Ok(count) || end == Err(175), "{end:?} of {count}");
@@ -289,7 +294,10 @@ fn truncation_uses_few_commits_and_removes_no_more_than_needed() {
         limit(&c, bytes, docs);
         let before = engine.observer().0.load(Ordering::SeqCst);
         assert_eq!(
-            c.writer(crate::own()).insert(&views, true).unwrap().count,
+            c.writer(crate::test_operation())
+                .insert(&views, true)
+                .unwrap()
+                .count,
             200
         );
         let commits = engine.observer().0.load(Ordering::SeqCst) - before;
@@ -316,7 +324,7 @@ fn room_is_made_while_others_write() {
                     insert(&c, &(first..first + 10).collect::<Vec<_>>());
                     let mut key = Vec::new();
                     c.record_key(&model::Value::Int64(first), &mut key);
-                    c.writer(crate::own())
+                    c.writer(crate::test_operation())
                         .modify(&key, &mut |_| {
                             Ok(Change::Replace(
                                 doc! { "_id": first, "a": 1i32 }.into_bytes(),
@@ -379,7 +387,7 @@ fn a_document_that_was_inserted_again_is_among_the_newest() {
     let delete = |id: i64| {
         let mut key = Vec::new();
         c.record_key(&model::Value::Int64(id), &mut key);
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .modify(&key, &mut |_| Ok(Change::Delete))
             .unwrap();
     };
@@ -413,7 +421,10 @@ fn an_id_is_free_when_the_insert_itself_has_deleted_its_document() {
     let docs = [4i64, 1, 3].map(|id| doc! { "_id": id });
     let docs: Vec<_> = docs.iter().map(DocBuf::doc).collect();
     for ordered in [true, false] {
-        let done = c.writer(crate::own()).insert(&docs, ordered).unwrap();
+        let done = c
+            .writer(crate::test_operation())
+            .insert(&docs, ordered)
+            .unwrap();
         let refused: Vec<_> = done.errors.iter().map(|(n, e)| (*n, e.code())).collect();
         let (count, wrong, left) = match ordered {
             // 4 deletes 1, 1 deletes 2, and 3 is still there.
@@ -439,13 +450,15 @@ fn a_document_that_stays_is_shown_though_the_next_is_gone() {
     let c = create_capped(&store);
     insert(&c, &[0]);
     let large = doc! { "_id": 1i64, "pad": "x".repeat(300).as_str() };
-    c.writer(crate::own()).insert(&[large.doc()], true).unwrap();
+    c.writer(crate::test_operation())
+        .insert(&[large.doc()], true)
+        .unwrap();
     insert(&c, &(2..20).collect::<Vec<_>>());
     // Reads ahead, and deletes one document.
     limit(&c, u64::MAX, Some(19));
     let mut key = Vec::new();
     c.record_key(&model::Value::Int64(3), &mut key);
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .modify(&key, &mut |_| Ok(Change::Delete))
         .unwrap();
     // Going by the average size, more documents than the large one would have to be deleted.
@@ -463,7 +476,7 @@ fn a_document_that_stays_is_shown_though_the_next_is_gone() {
 fn readers_see_no_more_than_the_limits() {
     let store = open(&Arc::new(MemoryEngine::new()));
     let c = create_capped(&store);
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("a_1", "a", true))
         .unwrap();
     limit(&c, 100_000, Some(20));
@@ -487,7 +500,7 @@ fn readers_see_no_more_than_the_limits() {
             let docs: Vec<_> = (round * 7..round * 7 + 7)
                 .map(|i| doc! { "_id": i, "a": i })
                 .collect();
-            c.writer(crate::own())
+            c.writer(crate::test_operation())
                 .insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
                 .unwrap();
         }
@@ -499,7 +512,7 @@ fn readers_see_no_more_than_the_limits() {
         );
     });
     // More documents at once than fit, by number and by bytes.
-    c.writer(crate::own()).drop_index("a_1").unwrap();
+    c.writer(crate::test_operation()).drop_index("a_1").unwrap();
     insert(&c, &(5000..5100).collect::<Vec<_>>());
     assert_eq!(ids(&dump(&c, false)), (5080..5100).collect::<Vec<_>>());
     limit(&c, 100, None);
@@ -515,7 +528,7 @@ fn a_document_that_has_changed_goes_with_its_new_entries() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = create_capped(&store);
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("a_1", "a", false))
         .unwrap();
     limit(&c, 100_000, Some(10));
@@ -524,7 +537,7 @@ fn a_document_that_has_changed_goes_with_its_new_entries() {
         let mut key = Vec::new();
         c.record_key(&model::Value::Int64(id), &mut key);
         let new = doc! { "_id": id, "a": id * 100 };
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .modify(&key, &mut |_| Ok(Change::Replace(new.as_bytes().to_vec())))
             .unwrap();
     }
@@ -566,7 +579,7 @@ fn changes_between_inserts_cost_few_reads() {
         let mut key = Vec::new();
         c.record_key(&model::Value::Int64(id), &mut key);
         let new = doc! { "_id": id, "done": true };
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .modify(&key, &mut |_| Ok(Change::Replace(new.as_bytes().to_vec())))
             .unwrap();
     }

@@ -13,7 +13,9 @@ fn insert(c: &Arc<Collection>, ids: std::ops::Range<i32>) {
     let pad = "x".repeat(1000);
     for n in ids {
         let doc = doc! { "_id": n, "pad": pad.as_str() };
-        c.writer(crate::own()).insert(&[doc.doc()], true).unwrap();
+        c.writer(crate::test_operation())
+            .insert(&[doc.doc()], true)
+            .unwrap();
     }
 }
 
@@ -259,12 +261,14 @@ fn insert_large(c: &Arc<Collection>, ids: std::ops::Range<i32>) {
     let pad = "x".repeat(100_000);
     for n in ids {
         let doc = doc! { "_id": n, "pad": pad.as_str() };
-        c.writer(crate::own()).insert(&[doc.doc()], true).unwrap();
+        c.writer(crate::test_operation())
+            .insert(&[doc.doc()], true)
+            .unwrap();
     }
 }
 
 fn with_index(c: &Arc<Collection>) {
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .alter_search_indexes(|list| {
             list.push(doc! { "id": "x" });
             Ok(())

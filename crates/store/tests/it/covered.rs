@@ -219,18 +219,18 @@ proptest! {
         let store = open(&Arc::new(MemoryEngine::new()));
         let c = collection(&store, "c");
         let all = || specs().into_iter().chain(clustering_specs());
-        let build = || all().try_for_each(|s| c.writer(crate::own()).create_index(s));
+        let build = || all().try_for_each(|s| c.writer(crate::test_operation()).create_index(s));
         if !built_after {
             build().unwrap();
         }
         for d in &docs {
             // Inserts fail for some documents, which share their `_id` or have two arrays.
-            let _ = c.writer(crate::own()).insert(&[document(d).doc()], true);
+            let _ = c.writer(crate::test_operation()).insert(&[document(d).doc()], true);
         }
         for change in &changes {
             let (new, mut key) = (document(change), vec![]);
             c.record_key(&new.doc().field("_id"), &mut key);
-            let _ = c.writer(crate::own()).modify(&key, &mut |old| {
+            let _ = c.writer(crate::test_operation()).modify(&key, &mut |old| {
                 let id = old.field("_id");
                 Ok(Change::Replace(DocBuf::build(|w| {
                     w.put("_id", id);
@@ -257,7 +257,7 @@ fn plain_values_need_no_document() {
     for (n, id) in kinds().map(|n| (n, 1)).chain(kinds().map(|n| (n, 2))) {
         let store = open(&Arc::new(MemoryEngine::new()));
         let c = collection(&store, "c");
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .create_index(specs()[0].clone())
             .unwrap();
         let doc = DocBuf::build(|w| {
@@ -265,7 +265,7 @@ fn plain_values_need_no_document() {
             put(w, "a", n);
         });
         assert_eq!(
-            c.writer(crate::own())
+            c.writer(crate::test_operation())
                 .insert(&[doc.doc()], true)
                 .unwrap()
                 .count,
@@ -297,9 +297,11 @@ fn indexes_of_layout_3_are_usable_but_not_covering() {
         let c = collection(&open(&engine), "c");
         specs()
             .into_iter()
-            .for_each(|s| c.writer(crate::own()).create_index(s).unwrap());
+            .for_each(|s| c.writer(crate::test_operation()).create_index(s).unwrap());
         for s in &shapes {
-            let _ = c.writer(crate::own()).insert(&[document(s).doc()], true);
+            let _ = c
+                .writer(crate::test_operation())
+                .insert(&[document(s).doc()], true);
         }
     }
     let mut batch = storage::WriteBatch::new();
@@ -349,7 +351,7 @@ fn indexes_of_layout_3_are_usable_but_not_covering() {
     // Entries of the unique index still lead to their documents.
     let own = doc! { "_id": "other", "a": 5i64, "b": "text\0more" };
     assert_eq!(
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .insert(&[own.doc()], true)
             .unwrap()
             .count,
@@ -359,12 +361,12 @@ fn indexes_of_layout_3_are_usable_but_not_covering() {
         let mut key = vec![];
         c.record_key(&document(s).doc().field("_id"), &mut key);
         let _ = c
-            .writer(crate::own())
+            .writer(crate::test_operation())
             .modify(&key, &mut |_| Ok(Change::Delete));
     }
     is_clean();
-    c.writer(crate::own()).drop_index("ab").unwrap();
-    c.writer(crate::own())
+    c.writer(crate::test_operation()).drop_index("ab").unwrap();
+    c.writer(crate::test_operation())
         .create_index(specs()[1].clone())
         .unwrap();
     assert_eq!(compare(&c, "ab", &["a", "b"]), 0);

@@ -44,18 +44,20 @@ proptest! {
         let engine = Arc::new(MemoryEngine::new());
         let store = open(&engine);
         let c = collection(&store, "c");
-        c.writer(crate::own()).create_index(index("a_1", "a", true)).unwrap();
+        c.writer(crate::test_operation()).create_index(index("a_1", "a", true)).unwrap();
         let mut model: BTreeMap<i32, (i32, Vec<i32>)> = BTreeMap::new();
         let mut arrival: Vec<i32> = Vec::new();
         for (n, op) in ops.iter().enumerate() {
             if n == build_at {
-                c.writer(crate::own()).create_index(index("tags_1", "tags", false)).unwrap();
+                c.writer(crate::test_operation())
+                    .create_index(index("tags_1", "tags", false))
+                    .unwrap();
             }
             match op {
                 Op::Insert(id, a, tags) => {
                     let d = document(*id, *a, tags);
                     let clash = model.contains_key(id) || model.values().any(|(x, _)| x == a);
-                    let r = c.writer(crate::own()).insert(&[d.doc()], true).unwrap();
+                    let r = c.writer(crate::test_operation()).insert(&[d.doc()], true).unwrap();
                     prop_assert_eq!(r.count, usize::from(!clash));
                     if !clash {
                         model.insert(*id, (*a, tags.clone()));
@@ -68,7 +70,7 @@ proptest! {
                     let d = document(*id, *a, tags);
                     let clash = model.iter().any(|(k, (x, _))| k != id && x == a);
                     let replace = &mut |_: Doc<'_>| Ok(Change::Replace(d.as_bytes().to_vec()));
-                    let r = c.writer(crate::own()).modify(&key, replace);
+                    let r = c.writer(crate::test_operation()).modify(&key, replace);
                     match (model.get_mut(id), clash) {
                         (None, _) => prop_assert_eq!(r.unwrap(), ModifyOutcome::Absent),
                         (Some(_), true) => prop_assert_eq!(r.unwrap_err().code(), 11000),
@@ -82,7 +84,7 @@ proptest! {
                     let mut key = vec![];
                     c.record_key(&Value::Int32(*id), &mut key);
                     let delete = &mut |_: Doc<'_>| Ok(Change::Delete);
-                    let r = c.writer(crate::own()).modify(&key, delete).unwrap();
+                    let r = c.writer(crate::test_operation()).modify(&key, delete).unwrap();
                     let deleted = matches!(r, ModifyOutcome::Deleted(_));
                     prop_assert_eq!(deleted, model.remove(id).is_some());
                     arrival.retain(|x| x != id);
@@ -116,7 +118,7 @@ fn index_walks_resume() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "c");
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("tags_1", "tags", false))
         .unwrap();
     let docs: Vec<DocBuf> = (0..300)
@@ -124,7 +126,10 @@ fn index_walks_resume() {
         .collect();
     let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
     assert_eq!(
-        c.writer(crate::own()).insert(&views, true).unwrap().count,
+        c.writer(crate::test_operation())
+            .insert(&views, true)
+            .unwrap()
+            .count,
         300
     );
     let i = c.indexes()[0].clone();
@@ -167,7 +172,7 @@ fn build_during_writes() {
     let store = open(&engine);
     let c = collection(&store, "c");
     let docs: Vec<DocBuf> = (0..2000).map(|i| document(i, i, &[i % 5])).collect();
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
         .unwrap();
     std::thread::scope(|s| {
@@ -177,7 +182,7 @@ fn build_during_writes() {
                 let mut key = vec![];
                 c2.record_key(&Value::Int32(i), &mut key);
                 let new = document(i, -i - 1, &[i % 3, 9]);
-                c2.writer(crate::own())
+                c2.writer(crate::test_operation())
                     .modify(&key, &mut |_| {
                         Ok(if i % 4 == 0 {
                             Change::Delete
@@ -187,13 +192,15 @@ fn build_during_writes() {
                     })
                     .unwrap();
                 let d = document(10_000 + i, 10_000 + i, &[1]);
-                c2.writer(crate::own()).insert(&[d.doc()], true).unwrap();
+                c2.writer(crate::test_operation())
+                    .insert(&[d.doc()], true)
+                    .unwrap();
             }
         });
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .create_index(index("a_1", "a", true))
             .unwrap();
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .create_index(index("tags_1", "tags", false))
             .unwrap();
     });
@@ -212,7 +219,7 @@ fn unique_under_races() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "c");
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("a_1", "a", true))
         .unwrap();
     let won: usize = std::thread::scope(|s| {
@@ -222,7 +229,7 @@ fn unique_under_races() {
                 s.spawn(move || {
                     (0..500)
                         .map(|a| {
-                            c.writer(crate::own())
+                            c.writer(crate::test_operation())
                                 .insert(&[document(t * 1000 + a, a, &[]).doc()], true)
                                 .unwrap()
                                 .count
@@ -255,11 +262,11 @@ fn unique_under_racing_changes() {
     let engine = ObservedEngine::new(Arc::new(MemoryEngine::new()), LateCommits);
     let store = Store::open(Arc::new(engine), Arc::new(NoHooks)).unwrap();
     let c = collection(&store, "c");
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("a_1", "a", true))
         .unwrap();
     for id in 0..2 {
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .insert(&[document(id, -1 - id, &[]).doc()], true)
             .unwrap();
     }
@@ -267,7 +274,7 @@ fn unique_under_racing_changes() {
     let change = |id: i32, a: i32| {
         let (new, mut key) = (document(id, a, &[]), vec![]);
         c.record_key(&Value::Int32(id), &mut key);
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .modify(&key, &mut |_| Ok(Change::Replace(new.as_bytes().to_vec())))
             .is_ok()
     };
@@ -295,15 +302,17 @@ fn duplicate_errors_name_index_and_key() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "c");
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("a_1", "a", true))
         .unwrap();
     let d = doc! { "_id": 1i32, "a": "x" };
-    c.writer(crate::own()).insert(&[d.doc()], true).unwrap();
+    c.writer(crate::test_operation())
+        .insert(&[d.doc()], true)
+        .unwrap();
     let e = doc! { "_id": 2i32, "a": "x" };
     let f = doc! { "_id": 1.0, "a": "y" };
     let r = c
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .insert(&[e.doc(), f.doc()], false)
         .unwrap();
     assert_eq!(r.count, 0);
@@ -321,7 +330,7 @@ fn duplicate_errors_name_index_and_key() {
         doc! { "_id": 6i32, "a": 5i32 },
     );
     let r = c
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .insert(&[g.doc(), h.doc(), g.doc()], false)
         .unwrap();
     assert_eq!((r.count, r.errors.len()), (1, 2));

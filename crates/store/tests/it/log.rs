@@ -104,7 +104,7 @@ fn format_entries(all: &[DocBuf]) -> Vec<String> {
 pub(crate) fn collection(store: &Store, name: &str) -> Arc<Collection> {
     let ns = Namespace::new("db", name).unwrap();
     store
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .create_collection(&ns, DocBuf::new(), [7; 16])
         .unwrap()
 }
@@ -125,27 +125,30 @@ fn every_change_is_told_once_and_in_order() {
         doc! { "_id": 1i32 },
     ];
     let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
-    let inserted = c.writer(crate::own()).insert(&docs, false).unwrap();
+    let inserted = c
+        .writer(crate::test_operation())
+        .insert(&docs, false)
+        .unwrap();
     assert_eq!((inserted.count, inserted.errors.len()), (2, 1));
     let mut paths = Paths::default();
     paths.add("a", Set::Whole);
     let touched = Arc::new(ChangedPaths::Paths(paths));
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .modify(&key(&c, 1), &mut |_| {
             let new = doc! { "_id": 1i32, "a": 5i32 };
             Ok(Change::Update(new.into_bytes(), Arc::clone(&touched)))
         })
         .unwrap();
     let replaced = doc! { "_id": 1i32, "b": 6i32 };
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .modify(&key(&c, 1), &mut |_| {
             Ok(Change::Replace(replaced.as_bytes().to_vec()))
         })
         .unwrap();
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .modify(&key(&c, 2), &mut |_| Ok(Change::Delete))
         .unwrap();
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .modify(&key(&c, 2), &mut |_| Ok(Change::Delete))
         .unwrap();
     let all = entries(&store, 0);
@@ -190,7 +193,7 @@ fn sessions_stand_in_the_entries() {
         ids: &[4, 5],
         keep: RetryImage::Fact,
     };
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .insert_logged(&docs, true, Some(&mut log))
         .unwrap();
     let all = entries(&store, 0);
@@ -207,23 +210,23 @@ fn a_transaction_is_one_log_entry_or_none() {
     let c = collection(&store, "c");
     let before = entries(&store, 0).len();
     let aborted = store.begin_transaction(None).unwrap();
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .insert_in(&[doc! { "_id": 1i32 }.doc()], true, &aborted)
         .unwrap();
     drop(aborted);
     let t = store.begin_transaction(None).unwrap();
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .insert_in(&[doc! { "_id": 1i32 }.doc()], true, &t)
         .unwrap();
     let keys = [&key(&c, 1)[..]];
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .modify_in(&keys, &mut |_, _| Ok(Change::Delete), &mut |_, _| {}, &t)
         .unwrap();
     assert_eq!(entries(&store, 0).len(), before);
     let mut record = SessionRecord::new([5; 16]);
     store.begin_retryable(&mut record, 1).unwrap();
     store
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .commit_transaction(&t, &mut record)
         .unwrap();
     let all = entries(&store, 0);
@@ -255,14 +258,14 @@ fn a_large_transaction_is_a_chain() {
     let pad = "x".repeat(6 << 20);
     for n in 0..5i32 {
         let doc = doc! { "_id": n, "pad": pad.as_str() };
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .insert_in(&[doc.doc()], true, &t)
             .unwrap();
     }
     let mut record = SessionRecord::new([5; 16]);
     store.begin_retryable(&mut record, 1).unwrap();
     store
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .commit_transaction(&t, &mut record)
         .unwrap();
     let all = entries(&store, 0);
@@ -295,7 +298,7 @@ fn writes_of_a_session_name_the_entry_before() {
             ids: &[0, 1],
             keep: RetryImage::Fact,
         };
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .insert_logged(&docs, true, Some(&mut log))
             .unwrap();
         let mut log = StatementLog {
@@ -304,11 +307,11 @@ fn writes_of_a_session_name_the_entry_before() {
             keep: RetryImage::Fact,
         };
         let delete = &mut |_: Doc<'_>| Ok(Change::Delete);
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .modify_logged(&key(&c, first), delete, Some(&mut log))
             .unwrap();
         // This write does not belong to the session.
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .insert(&[doc! { "_id": first + 2 }.doc()], true)
             .unwrap();
     }
@@ -345,13 +348,17 @@ fn catalog_changes_have_log_entries() {
     let store = fresh();
     let c = collection(&store, "c");
     let spec = doc! { "v": 2i32, "key": { "a": 1i32 }, "name": "a_1" };
-    c.writer(crate::own()).create_index(spec.clone()).unwrap();
-    c.writer(crate::own()).drop_index("a_1").unwrap();
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
+        .create_index(spec.clone())
+        .unwrap();
+    c.writer(crate::test_operation()).drop_index("a_1").unwrap();
+    c.writer(crate::test_operation())
         .insert(&[doc! { "_id": 1i32 }.doc()], true)
         .unwrap();
-    c.writer(crate::own()).create_index(spec).unwrap();
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
+        .create_index(spec)
+        .unwrap();
+    c.writer(crate::test_operation())
         .set_options(
             doc! { "validationLevel": "off" },
             Some(doc! { "collMod": "c", "validationLevel": "off" }),
@@ -362,10 +369,13 @@ fn catalog_changes_have_log_entries() {
         Namespace::new("db", "d").unwrap(),
     );
     store
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .rename_collection(&from, &to, false)
         .unwrap();
-    store.writer(crate::own()).drop_database("db").unwrap();
+    store
+        .writer(crate::test_operation())
+        .drop_database("db")
+        .unwrap();
     let told: Vec<String> = format_entries(&entries(&store, 0))
         .iter()
         .map(|s| s.split_whitespace().nth(2).unwrap_or("").to_owned())
@@ -391,7 +401,9 @@ fn the_log_is_a_collection() {
     for n in 0..10i32 {
         let docs = [doc! { "_id": 2 * n }, doc! { "_id": 2 * n + 1 }];
         let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
-        c.writer(crate::own()).insert(&docs, true).unwrap();
+        c.writer(crate::test_operation())
+            .insert(&docs, true)
+            .unwrap();
     }
     let ns = Namespace::new("local", "oplog.rs").unwrap();
     let log = store.collection(&ns).unwrap().unwrap();
@@ -436,7 +448,7 @@ fn the_log_is_a_collection() {
     }
     let mut tail = log.tail(false);
     while tail.visit(100, &mut |_| true).unwrap() {}
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .insert(&[doc! { "_id": 100i32 }.doc()], true)
         .unwrap();
     let mut later = 0;
@@ -456,7 +468,9 @@ fn what_is_too_much_goes_and_readers_are_told() {
     let pad = "x".repeat(1000);
     let insert = |n: i32| {
         let doc = doc! { "_id": n, "pad": pad.as_str() };
-        c.writer(crate::own()).insert(&[doc.doc()], true).unwrap();
+        c.writer(crate::test_operation())
+            .insert(&[doc.doc()], true)
+            .unwrap();
     };
     insert(0);
     let mut slow = store.read_log(Timestamp::from_u64(0)).unwrap();
@@ -474,7 +488,7 @@ fn what_is_too_much_goes_and_readers_are_told() {
     assert_eq!(slow.visit(1, &mut |_, _| true).unwrap(), VisitResult::Lost);
     // Entries older than an hour may be removed.
     store
-        .resize_log(crate::own(), Some(50_000), Some(3_600_000))
+        .resize_log(crate::test_operation(), Some(50_000), Some(3_600_000))
         .unwrap();
     assert!(log.size_bytes() > 90_000);
     now_ms.fetch_add(2 * 3_600_000, Ordering::Relaxed);
@@ -512,7 +526,7 @@ fn readers_see_every_entry_while_many_write() {
             std::thread::spawn(move || {
                 for n in 0..500 {
                     let id = n * 4 + w;
-                    c.writer(crate::own())
+                    c.writer(crate::test_operation())
                         .insert(&[doc! { "_id": id }.doc()], true)
                         .unwrap();
                 }
@@ -551,7 +565,7 @@ fn a_snapshot_has_exactly_the_logged_changes_up_to_its_time() {
             let c = Arc::clone(&c);
             std::thread::spawn(move || {
                 for n in 0..400 {
-                    c.writer(crate::own())
+                    c.writer(crate::test_operation())
                         .insert(&[doc! { "_id": n * 3 + w }.doc()], true)
                         .unwrap();
                 }

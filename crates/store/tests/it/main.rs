@@ -26,7 +26,7 @@ use store::ReadView;
 use store::{Collection, NoHooks, Store};
 
 /// The operation for all writes: nothing interrupts it.
-fn own() -> &'static Operation {
+fn test_operation() -> &'static Operation {
     static OPERATION: LazyLock<Operation> =
         LazyLock::new(|| Operation::new_detached(Arc::new(SystemClock::default())));
     &OPERATION
@@ -39,7 +39,7 @@ fn open(engine: &Arc<MemoryEngine>) -> Store {
 fn collection(store: &Store, name: &str) -> Arc<Collection> {
     let ns = Namespace::new("db", name).unwrap();
     store
-        .writer(own())
+        .writer(test_operation())
         .create_collection(&ns, DocBuf::new(), [7; 16])
         .unwrap()
 }

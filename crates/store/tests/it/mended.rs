@@ -54,7 +54,7 @@ fn fill_engine(count: i32) -> Arc<MemoryEngine> {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = crate::collection(&store, "c");
-    let writer = c.writer(crate::own());
+    let writer = c.writer(crate::test_operation());
     writer.create_index(index("a_1", "a", false)).unwrap();
     writer.create_index(index("u_1", "u", true)).unwrap();
     let docs: Vec<DocBuf> = (0..count).map(document).collect();
@@ -303,7 +303,7 @@ fn counters_and_marks_are_put_right() {
     let store = open(&engine);
     let other = crate::collection(&store, "other");
     other
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .insert(&[document(1).doc()], true)
         .unwrap();
     assert_eq!(store.collection(&ns("c")).unwrap().unwrap().count(), 50);
@@ -316,7 +316,9 @@ fn a_damaged_mark_of_the_order_is_refused_and_put_right() {
         let store = open(&engine);
         let c = store.collection(&ns("c")).unwrap().unwrap();
         let early = doc! { "_id": -1, "a": 1, "u": "early" };
-        c.writer(crate::own()).insert(&[early.doc()], true).unwrap();
+        c.writer(crate::test_operation())
+            .insert(&[early.doc()], true)
+            .unwrap();
         drop((c, store));
         put(
             &engine,
@@ -335,7 +337,9 @@ fn a_damaged_mark_of_the_order_is_refused_and_put_right() {
         let c = check(&engine, "c", &expected);
         // The next document is the last one in the order of insertion.
         let late = doc! { "_id": -2, "a": 1, "u": "late" };
-        c.writer(crate::own()).insert(&[late.doc()], true).unwrap();
+        c.writer(crate::test_operation())
+            .insert(&[late.doc()], true)
+            .unwrap();
         assert_eq!(crate::dump(&c, false).last(), Some(&late));
     }
 }
@@ -348,7 +352,9 @@ fn a_damaged_last_document_does_not_restart_the_order() {
     let store = open(&engine);
     let c = store.collection(&ns("c")).unwrap().unwrap();
     let next = doc! { "_id": 20, "a": 1, "u": "next" };
-    c.writer(crate::own()).insert(&[next.doc()], true).unwrap();
+    c.writer(crate::test_operation())
+        .insert(&[next.doc()], true)
+        .unwrap();
     drop((c, store));
     let (done, apart) = repair_store(&engine);
     // Only the damaged row, the entries that led to it, and the counter: the new number was free.
@@ -370,7 +376,9 @@ fn a_unique_index_is_given_up_before_a_document() {
     let store = open(&engine);
     let c = store.collection(&ns("c")).unwrap().unwrap();
     let twin = doc! { "_id": 70i32, "a": 1i32, "u": "u3" };
-    c.writer(crate::own()).insert(&[twin.doc()], true).unwrap();
+    c.writer(crate::test_operation())
+        .insert(&[twin.doc()], true)
+        .unwrap();
     drop((c, store));
     let (done, apart) = repair_store(&engine);
     assert_eq!(
@@ -453,12 +461,14 @@ fn the_order_of_a_capped_collection_is_put_right() {
     let store = open(&engine);
     let options = doc! { "capped": true, "size": 100_000i32 };
     let c = store
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .create_collection(&ns("c"), options, [7; 16])
         .unwrap();
     let docs = documents(0..30);
     let borrowed: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
-    c.writer(crate::own()).insert(&borrowed, true).unwrap();
+    c.writer(crate::test_operation())
+        .insert(&borrowed, true)
+        .unwrap();
     drop((c, store));
     let places = read_rows(&engine, Table::Cap);
     put(&engine, Table::Cap, &places[4].0, None);

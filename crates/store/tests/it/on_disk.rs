@@ -60,7 +60,7 @@ fn documented_session_rows_are_the_stores() {
         keep: store::RetryImage::Fact,
     };
     assert_eq!(
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .insert_logged(&[one.doc(), two.doc()], true, Some(&mut log))
             .unwrap()
             .count,
@@ -76,7 +76,7 @@ fn documented_session_rows_are_the_stores() {
     };
     let mut row = vec![];
     c.record_key(&Value::Int32(1), &mut row);
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .modify_logged(&row, &mut |_| Ok(store::Change::Delete), Some(&mut log))
         .unwrap();
     engine.get(Table::Meta, &key, &mut value).unwrap();
@@ -104,11 +104,11 @@ fn documented_rows_of_buckets_are_the_stores() {
     let options = doc! { "timeseries": { "timeField": "t", "metaField": "m",
     "granularity": "seconds", "bucketMaxSpanSeconds": 3600i32 } };
     let c = store
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .create_collection(&ns, options, [7; 16])
         .unwrap();
     let measured = doc! { "t": Value::Date(0), "m": "x", "_id": 1i32 };
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .insert(&[measured.doc()], true)
         .unwrap();
     let mut key = Vec::new();

@@ -2,7 +2,7 @@
 //! A random comparison with a log by copies is in `crates/proof`.
 
 use crate::log::{open, try_open};
-use crate::own;
+use crate::test_operation;
 use model::{Doc, DocBuf, Namespace, Timestamp, Value, doc};
 use std::sync::Arc;
 use storage::{CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Reader, Table, WriteBatch};
@@ -34,7 +34,7 @@ impl Side {
     fn collection(&self, name: &str) -> Arc<Collection> {
         let found = self.store.collection(&ns(name)).unwrap();
         found.unwrap_or_else(|| {
-            let writer = self.store.writer(own());
+            let writer = self.store.writer(test_operation());
             writer
                 .create_collection(&ns(name), DocBuf::new(), [9; 16])
                 .unwrap()
@@ -44,14 +44,14 @@ impl Side {
     fn insert(&self, name: &str, docs: &[DocBuf]) {
         let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
         let c = self.collection(name);
-        c.writer(own()).insert(&docs, false).unwrap();
+        c.writer(test_operation()).insert(&docs, false).unwrap();
     }
 
     fn modify(&self, name: &str, ids: &[i32], new: Option<&str>) {
         let c = self.collection(name);
         let keys: Vec<Vec<u8>> = ids.iter().map(|id| key(&c, *id)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        c.writer(own())
+        c.writer(test_operation())
             .modify_many(
                 &keys,
                 &mut |_, old| Ok(change_pad(old, new)),
@@ -144,7 +144,11 @@ fn a_drop_while_documents_are_referred_to_keeps_their_entries() {
     side.reopen();
     side.insert("a", &docs[1000..]);
     let before = side.entries(0);
-    let dropped = side.store.writer(own()).drop_collection(&ns("a")).unwrap();
+    let dropped = side
+        .store
+        .writer(test_operation())
+        .drop_collection(&ns("a"))
+        .unwrap();
     assert_eq!(dropped, Some(1));
     side.reopen();
     let after = side.entries(0);

@@ -39,7 +39,10 @@ fn fill(c: &Arc<Collection>, ids: std::ops::Range<i32>) {
     let docs: Vec<DocBuf> = ids.map(|i| doc! { "_id": i, "k": i % 99 }).collect();
     let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
     assert_eq!(
-        c.writer(crate::own()).insert(&views, true).unwrap().count,
+        c.writer(crate::test_operation())
+            .insert(&views, true)
+            .unwrap()
+            .count,
         docs.len()
     );
 }
@@ -87,7 +90,7 @@ fn duplicate_ids_beside_a_change_of_options_never_hang() {
         std::thread::spawn(move || {
             for _ in 0..20_000 {
                 let refused = c
-                    .writer(crate::own())
+                    .writer(crate::test_operation())
                     .insert(&[doc! { "_id": t }.doc()], true)
                     .unwrap();
                 assert_eq!(refused.errors.len(), 1);
@@ -99,7 +102,7 @@ fn duplicate_ids_beside_a_change_of_options_never_hang() {
     std::thread::spawn(move || {
         for i in 0..2_000 {
             changer
-                .writer(crate::own())
+                .writer(crate::test_operation())
                 .set_options(
                     doc! { "validationLevel": if i % 2 == 0 { "off" } else { "strict" } },
                     None,
@@ -122,23 +125,24 @@ fn a_refused_change_leaves_no_multikey_mark_that_is_only_in_memory() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "c");
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("a_1", "a", false))
         .unwrap();
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("b_1", "b", true))
         .unwrap();
     let docs = [
         doc! { "_id": 1i32, "a": 1i32, "b": 1i32 },
         doc! { "_id": 2i32, "a": 2i32, "b": 2i32 },
     ];
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .insert(&[docs[0].doc(), docs[1].doc()], true)
         .unwrap();
     let change = |new: DocBuf| {
-        c.writer(crate::own()).modify(&key(&c, 2), &mut |_| {
-            Ok(Change::Replace(new.as_bytes().to_vec()))
-        })
+        c.writer(crate::test_operation())
+            .modify(&key(&c, 2), &mut |_| {
+                Ok(Change::Replace(new.as_bytes().to_vec()))
+            })
     };
     assert_eq!(
         change(doc! { "_id": 2i32, "a": [1i32, 2i32], "b": 1i32 })
@@ -158,10 +162,10 @@ fn validate_finds_a_lost_multikey_mark() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "c");
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("a_1", "a", false))
         .unwrap();
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .insert(&[doc! { "_id": 1i32, "a": [1i32, 2i32] }.doc()], true)
         .unwrap();
     let mark = [&b"m"[..], &c.indexes()[0].ident().to_be_bytes()].concat();
@@ -227,10 +231,13 @@ fn changing_an_index_that_is_being_built_is_refused_and_the_build_succeeds() {
     let (said, heard) = mpsc::channel();
     let (_store, c) = start_build(move |c, _| {
         let hidden = doc! { "v": 2i32, "key": { "k": 1i32 }, "name": "k_1", "hidden": true };
-        said.send(c.writer(crate::own()).respecify_index("k_1", hidden, None))
-            .unwrap();
+        said.send(
+            c.writer(crate::test_operation())
+                .respecify_index("k_1", hidden, None),
+        )
+        .unwrap();
     });
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("k_1", "k", false))
         .unwrap();
     let refused = heard.recv_timeout(Duration::from_secs(10)).unwrap();
@@ -247,16 +254,16 @@ fn changing_an_index_that_is_being_built_is_refused_and_the_build_succeeds() {
 #[test]
 fn dropping_an_index_that_is_being_built_ends_the_build() {
     let (_store, c) =
-        start_build(|c, _| assert!(c.writer(crate::own()).drop_index("k_1").unwrap()));
+        start_build(|c, _| assert!(c.writer(crate::test_operation()).drop_index("k_1").unwrap()));
     assert_eq!(
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .create_index(index("k_1", "k", false))
             .unwrap_err()
             .code(),
         INDEX_BUILD_ABORTED
     );
     assert!(c.indexes().is_empty());
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("k_1", "k", false))
         .unwrap();
     assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
@@ -276,14 +283,14 @@ fn dropping_the_collection_ends_the_build_and_leaves_no_entries() {
     let (said, heard) = mpsc::channel();
     *engine.observer().job.lock().unwrap() = Some(Box::new(move || {
         its_store
-            .writer(crate::own())
+            .writer(crate::test_operation())
             .drop_collection(&ns("c"))
             .unwrap();
         said.send(()).unwrap();
     }));
     let ident = ident_of(&c);
     assert_eq!(
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .create_index(index("k_1", "k", false))
             .unwrap_err()
             .code(),
@@ -306,7 +313,7 @@ fn a_crash_at_any_point_of_a_drop_leaks_nothing() {
             ));
             let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
             let c = collection(&store, "c");
-            c.writer(crate::own())
+            c.writer(crate::test_operation())
                 .create_index(index("k_1", "k", false))
                 .unwrap();
             fill(&c, 0..50);
@@ -316,10 +323,12 @@ fn a_crash_at_any_point_of_a_drop_leaks_nothing() {
             ];
             engine.observer().plan(full(after_calls, true));
             let _ = if drop_index_only {
-                c.writer(crate::own()).drop_index("k_1").map(|_| ())
+                c.writer(crate::test_operation())
+                    .drop_index("k_1")
+                    .map(|_| ())
             } else {
                 store
-                    .writer(crate::own())
+                    .writer(crate::test_operation())
                     .drop_collection(&ns("c"))
                     .map(|_| ())
             };
@@ -360,7 +369,7 @@ fn a_rename_that_fails_leaves_both_collections_usable() {
     engine.observer().plan(full(0, false));
     assert_eq!(
         store
-            .writer(crate::own())
+            .writer(crate::test_operation())
             .rename_collection(&ns("from"), &ns("to"), true)
             .unwrap_err()
             .code(),
@@ -382,10 +391,10 @@ fn a_rename_that_fails_leaves_both_collections_usable() {
 fn a_refused_document_leaves_its_id_to_a_later_one() {
     let store = open(&Arc::new(MemoryEngine::new()));
     let c = collection(&store, "c");
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("b_1", "b", true))
         .unwrap();
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .insert(&[doc! { "_id": 1i32, "b": 1i32 }.doc()], true)
         .unwrap();
     let docs = [
@@ -394,7 +403,10 @@ fn a_refused_document_leaves_its_id_to_a_later_one() {
         doc! { "_id": 5i32, "b": 3i32 },
     ];
     let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
-    let done = c.writer(crate::own()).insert(&views, false).unwrap();
+    let done = c
+        .writer(crate::test_operation())
+        .insert(&views, false)
+        .unwrap();
     assert_eq!(done.count, 1);
     assert_eq!(
         done.errors.iter().map(|(n, _)| *n).collect::<Vec<_>>(),
@@ -438,7 +450,7 @@ fn the_order_of_insertion_is_found_out_once() {
     let scans = engine.observer().0.load(Ordering::SeqCst);
     fill(&c, 5000..5001);
     fill(&c, -5..-4);
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .modify(&key(&c, 500), &mut |_| Ok(Change::Delete))
         .unwrap();
     fill(&c, 500..501);
@@ -461,7 +473,7 @@ fn the_order_of_insertion_is_found_out_once() {
 fn validate_during_a_build_is_clean() {
     let (said, heard) = mpsc::channel();
     let (_store, c) = start_build(move |c, _| said.send(c.validate().unwrap().errors).unwrap());
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("k_1", "k", false))
         .unwrap();
     assert_eq!(
@@ -478,7 +490,7 @@ fn a_scan_of_a_dropped_index_says_so() {
         for entries_only in [false, true] {
             let store = open(&Arc::new(MemoryEngine::new()));
             let c = collection(&store, "c");
-            c.writer(crate::own())
+            c.writer(crate::test_operation())
                 .create_index(index("k_1", "k", false))
                 .unwrap();
             fill(&c, 0..3000);
@@ -500,7 +512,7 @@ fn a_scan_of_a_dropped_index_says_so() {
                 }
             };
             assert!(step(10).unwrap());
-            c.writer(crate::own()).drop_index("k_1").unwrap();
+            c.writer(crate::test_operation()).drop_index("k_1").unwrap();
             assert_eq!(step(10_000).unwrap_err().code(), 175);
         }
     }
@@ -555,7 +567,7 @@ fn a_drop_ends_every_scan_at_the_next_document() {
     for (name, visit) in scans {
         let store = open(&Arc::new(MemoryEngine::new()));
         let c = collection(&store, "c");
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .create_index(index("k_1", "k", false))
             .unwrap();
         fill(&c, 0..100);
@@ -564,7 +576,7 @@ fn a_drop_ends_every_scan_at_the_next_document() {
             shown += 1;
             if shown == 50 {
                 store
-                    .writer(crate::own())
+                    .writer(crate::test_operation())
                     .drop_collection(&ns("c"))
                     .unwrap();
             }
@@ -584,18 +596,18 @@ fn sweeps_forget_dropped_collections_and_remove_keys_without_an_owner() {
     fill(&c, 0..3000);
     let ident = ident_of(&c);
     store
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .drop_collection(&ns("c"))
         .unwrap();
     assert_eq!(store.sweep_dropped().unwrap(), 0);
     assert!(!has_drop_record(engine.as_ref(), ident));
 
     let (kept, leaked) = (collection(&store, "kept"), collection(&store, "leaked"));
-    kept.writer(crate::own())
+    kept.writer(crate::test_operation())
         .create_index(index("k_1", "k", false))
         .unwrap();
     leaked
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .create_index(index("k_1", "k", false))
         .unwrap();
     fill(&kept, 0..10);

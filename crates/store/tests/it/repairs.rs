@@ -14,7 +14,7 @@ use store::{
 };
 
 fn insert(c: &Arc<Collection>, id: i32) -> usize {
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .insert(&[doc! { "_id": id }.doc()], true)
         .unwrap()
         .count
@@ -47,7 +47,7 @@ fn disorder_is_marked_again_after_a_failed_write() {
         writes_only: true,
     }));
     assert_eq!(
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .insert(&[doc! { "_id": 3i32 }.doc()], true)
             .unwrap_err()
             .code(),
@@ -98,7 +98,7 @@ fn a_write_that_failed_is_not_remembered_unless_it_was_done() {
             keep: RetryImage::Fact,
         };
         assert!(
-            c.writer(crate::own())
+            c.writer(crate::test_operation())
                 .insert_logged(&[d.doc()], true, Some(&mut log))
                 .is_err()
         );
@@ -132,7 +132,7 @@ fn an_evicted_collection_never_gives_a_sequence_twice() {
         let c = collection(&store, &format!("first{n}"));
         (1..=3).for_each(|i| assert_eq!(insert(&c, i), 1));
         before = last(&c);
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .modify(&key(&c, 3), &mut |_| Ok(Change::Delete))
             .unwrap();
         handles.push(Arc::downgrade(&c));
@@ -159,7 +159,7 @@ fn a_multikey_index_is_dropped_as_a_whole() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "c");
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("a", "a", false))
         .unwrap();
     let many = DocBuf::build(|w| {
@@ -170,14 +170,14 @@ fn a_multikey_index_is_dropped_as_a_whole() {
         });
     });
     assert_eq!(
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .insert(&[many.doc()], true)
             .unwrap()
             .count,
         1
     );
     let ident = c.indexes()[0].ident();
-    assert!(c.writer(crate::own()).drop_index("a").unwrap());
+    assert!(c.writer(crate::test_operation()).drop_index("a").unwrap());
     let record = [&b"d"[..], &ident.to_be_bytes()].concat();
     assert!(
         engine.get(Table::Meta, &record, &mut Vec::new()).unwrap(),
@@ -208,7 +208,7 @@ fn large_changes_are_admitted_with_the_next_write() {
     let c = collection(&store, "c");
     insert(&c, 1);
     let big = doc! { "_id": 1i32, "x": "x".repeat(1 << 20).as_str() };
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .modify(&key(&c, 1), &mut |_| {
             Ok(Change::Replace(big.as_bytes().to_vec()))
         })
@@ -229,10 +229,10 @@ fn long_keys_are_indexed_and_longer_ones_refused_one_by_one() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "c");
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("a", "a", false))
         .unwrap();
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("b", "b", true))
         .unwrap();
     let max = engine.caps().key_bytes_max;
@@ -244,7 +244,10 @@ fn long_keys_are_indexed_and_longer_ones_refused_one_by_one() {
     let named = doc! { "_id": "x".repeat(max).as_str() };
     let docs = [of(1, &long), of(2, &longer), named, of(4, "short")];
     let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
-    let done = c.writer(crate::own()).insert(&views, false).unwrap();
+    let done = c
+        .writer(crate::test_operation())
+        .insert(&views, false)
+        .unwrap();
     assert_eq!(done.count, 2);
     assert_eq!(
         done.errors
@@ -254,9 +257,11 @@ fn long_keys_are_indexed_and_longer_ones_refused_one_by_one() {
         [(1, 17280), (2, 17280)]
     );
     let change = of(4, &longer);
-    let refused = c.writer(crate::own()).modify(&key(&c, 4), &mut |_| {
-        Ok(Change::Replace(change.as_bytes().to_vec()))
-    });
+    let refused = c
+        .writer(crate::test_operation())
+        .modify(&key(&c, 4), &mut |_| {
+            Ok(Change::Replace(change.as_bytes().to_vec()))
+        });
     assert_eq!(refused.unwrap_err().code(), 17280);
     assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
     // Many long keys: the batch is cut, and one document may not have more of them than fit into
@@ -270,15 +275,15 @@ fn long_keys_are_indexed_and_longer_ones_refused_one_by_one() {
             });
         })
     };
-    c.writer(crate::own()).drop_index("b").unwrap();
-    c.writer(crate::own())
+    c.writer(crate::test_operation()).drop_index("b").unwrap();
+    c.writer(crate::test_operation())
         .create_index(doc! { "v": 2i32, "key": { "s": 1i32, "t": 1i32 }, "name": "wide" })
         .unwrap();
     let docs: Vec<DocBuf> = (10..20)
         .map(|i| wide(i, if i == 12 { 2000 } else { 300 }))
         .collect();
     let done = c
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), false)
         .unwrap();
     assert_eq!(

@@ -19,11 +19,11 @@ fn create_list_drop() {
         collection(&store, name);
     }
     store
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .create_collection(&Namespace::new("db2", "x").unwrap(), DocBuf::new(), [1; 16])
         .unwrap();
     store
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .create_collection(&Namespace::new("d", "x").unwrap(), DocBuf::new(), [1; 16])
         .unwrap();
     assert_eq!(store.list_databases().unwrap(), ["d", "db", "db2"]);
@@ -36,7 +36,7 @@ fn create_list_drop() {
     assert_eq!(names, ["a", "b", "c.d"]);
     assert_eq!(
         store
-            .writer(crate::own())
+            .writer(crate::test_operation())
             .create_collection(&ns("a"), DocBuf::new(), [0; 16])
             .err()
             .unwrap()
@@ -45,19 +45,25 @@ fn create_list_drop() {
     );
     assert_eq!(
         store
-            .writer(crate::own())
+            .writer(crate::test_operation())
             .drop_collection(&ns("a"))
             .unwrap(),
         Some(1)
     );
     assert_eq!(
         store
-            .writer(crate::own())
+            .writer(crate::test_operation())
             .drop_collection(&ns("a"))
             .unwrap(),
         None
     );
-    assert_eq!(store.writer(crate::own()).drop_database("db").unwrap(), 2);
+    assert_eq!(
+        store
+            .writer(crate::test_operation())
+            .drop_database("db")
+            .unwrap(),
+        2
+    );
     assert_eq!(store.list_databases().unwrap(), ["d", "db2"]);
 }
 
@@ -68,22 +74,22 @@ fn dropped_collections_come_back_empty_and_their_readers_stop() {
     // Fewer and more keys than are deleted one by one.
     for count in [10, 3000] {
         let c = collection(&store, "c");
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .create_index(index("a_1", "a", false))
             .unwrap();
         let docs: Vec<_> = (0..count).map(|i| doc! { "_id": i, "a": i }).collect();
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
             .unwrap();
         let mut scan = c.scan(&ReadView::LATEST, false);
         scan.visit(1, &mut |_| true).unwrap();
         store
-            .writer(crate::own())
+            .writer(crate::test_operation())
             .drop_collection(&ns("c"))
             .unwrap();
         assert_eq!(scan.visit(1, &mut |_| true).unwrap_err().code(), 175);
         assert_eq!(
-            c.writer(crate::own())
+            c.writer(crate::test_operation())
                 .insert(&[docs[0].doc()], true)
                 .unwrap_err()
                 .code(),
@@ -92,7 +98,7 @@ fn dropped_collections_come_back_empty_and_their_readers_stop() {
         let again = collection(&store, "c");
         assert_eq!((again.count(), dump(&again, false).len()), (0, 0));
         store
-            .writer(crate::own())
+            .writer(crate::test_operation())
             .drop_collection(&ns("c"))
             .unwrap();
         drop(open(&engine));
@@ -104,23 +110,23 @@ fn rename_keeps_everything() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "old");
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("a_1", "a", true))
         .unwrap();
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .insert(&[doc! { "_id": 1i32, "a": 1i32 }.doc()], true)
         .unwrap();
     collection(&store, "new");
     assert_eq!(
         store
-            .writer(crate::own())
+            .writer(crate::test_operation())
             .rename_collection(&ns("old"), &ns("new"), false)
             .unwrap_err()
             .code(),
         48
     );
     store
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .rename_collection(&ns("old"), &ns("new"), true)
         .unwrap();
     assert!(store.collection(&ns("old")).unwrap().is_none());
@@ -129,7 +135,7 @@ fn rename_keeps_everything() {
     assert!(c.validate().unwrap().errors.is_empty());
     assert_eq!(
         store
-            .writer(crate::own())
+            .writer(crate::test_operation())
             .rename_collection(&ns("nope"), &ns("x"), false)
             .unwrap_err()
             .code(),
@@ -146,24 +152,24 @@ fn a_failed_build_leaves_nothing() {
         doc! { "_id": 1i32, "a": 1i32 },
         doc! { "_id": 2i32, "a": 1i32 },
     );
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .insert(&[d.doc(), e.doc()], true)
         .unwrap();
     assert_eq!(
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .create_index(index("a_1", "a", true))
             .unwrap_err()
             .code(),
         11000
     );
     assert!(c.indexes().is_empty());
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("a_1", "a", false))
         .unwrap();
     assert!(c.validate().unwrap().errors.is_empty());
     assert!(
-        c.writer(crate::own()).drop_index("a_1").unwrap()
-            && !c.writer(crate::own()).drop_index("a_1").unwrap()
+        c.writer(crate::test_operation()).drop_index("a_1").unwrap()
+            && !c.writer(crate::test_operation()).drop_index("a_1").unwrap()
     );
 }
 
@@ -188,7 +194,7 @@ fn idents_are_never_reused() {
                 entry.row.ident
             );
             store
-                .writer(crate::own())
+                .writer(crate::test_operation())
                 .drop_collection(&ns(&name))
                 .unwrap();
         }
@@ -200,7 +206,7 @@ fn newer_layout_is_refused_and_left_as_it_is() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     collection(&store, "c")
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .insert(&[doc! { "_id": 1i32 }.doc()], true)
         .unwrap();
     drop(store);

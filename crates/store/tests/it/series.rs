@@ -18,10 +18,10 @@ fn options() -> DocBuf {
 fn series(store: &Store) -> Arc<Collection> {
     let ns = Namespace::new("db", "s").unwrap();
     let c = store
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .create_collection(&ns, options(), [7; 16])
         .unwrap();
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(doc! { "v": 2i32, "key": { "m": 1i32, "t": 1i32 }, "name": "m_1_t_1" })
         .unwrap();
     c
@@ -34,7 +34,10 @@ fn measurement(id: i32, time_ms: i64, sensor: i32) -> DocBuf {
 
 fn insert(c: &Arc<Collection>, docs: &[DocBuf]) {
     let views: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
-    let done = c.writer(crate::own()).insert(&views, true).unwrap();
+    let done = c
+        .writer(crate::test_operation())
+        .insert(&views, true)
+        .unwrap();
     assert_eq!((done.count, done.errors.len()), (docs.len(), 0));
 }
 
@@ -75,7 +78,7 @@ fn change(
     let found = keys(c, wanted);
     let views: Vec<&[u8]> = found.iter().map(Vec::as_slice).collect();
     let mut changed = 0;
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .modify_many(&views, &mut |_, doc| Ok(into(doc)), &mut |_, m| {
             changed += usize::from(matches!(
                 m,
@@ -111,7 +114,9 @@ fn measurements_lie_in_buckets_and_come_in_their_order() {
     valid(&c);
     let before = all(&c);
     let shown = c.bucket_stats().unwrap();
-    c.writer(crate::own()).pack_buckets(&|| Ok(())).unwrap();
+    c.writer(crate::test_operation())
+        .pack_buckets(&|| Ok(()))
+        .unwrap();
     assert_eq!(all(&c), before, "packed, byte for byte the same");
     assert_eq!(c.bucket_stats().unwrap().buckets, shown.buckets);
     assert_eq!(
@@ -273,7 +278,7 @@ fn measurements_without_buckets_are_read_and_changed() {
     // The former layout: each measurement under its id, with index entries of its own.
     let plain = crate::collection(&store, "plain");
     plain
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .create_index(doc! { "v": 2i32, "key": { "m": 1i32, "t": 1i32 }, "name": "m_1_t_1" })
         .unwrap();
     let old: Vec<DocBuf> = (0..20)
@@ -281,7 +286,7 @@ fn measurements_without_buckets_are_read_and_changed() {
         .collect();
     insert(&plain, &old);
     plain
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .set_options(options(), None)
         .unwrap();
     drop(plain);
@@ -317,7 +322,9 @@ fn only_what_is_asked_for_is_decoded() {
             .collect();
         insert(&c, &docs);
     }
-    c.writer(crate::own()).pack_buckets(&|| Ok(())).unwrap();
+    c.writer(crate::test_operation())
+        .pack_buckets(&|| Ok(()))
+        .unwrap();
     let read = |times, fields: Option<&[&str]>, sensor: Option<i32>| {
         let index = c.indexes()[0].clone();
         let by = sensor.map(|s| {
@@ -382,19 +389,22 @@ fn buckets_are_shown_and_restored() {
     assert_eq!(buckets.len() as i64, c.bucket_stats().unwrap().buckets);
     let ns = Namespace::new("db", "copy").unwrap();
     let copy = store
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .create_collection(&ns, options(), [8; 16])
         .unwrap();
     for b in &buckets {
         assert_eq!(
-            copy.writer(crate::own())
+            copy.writer(crate::test_operation())
                 .restore_bucket(b, None)
                 .unwrap()
                 .count,
             b.measurements.len()
         );
         // The second time the bucket exists already.
-        let again = copy.writer(crate::own()).restore_bucket(b, None).unwrap();
+        let again = copy
+            .writer(crate::test_operation())
+            .restore_bucket(b, None)
+            .unwrap();
         assert_eq!((again.count, again.errors[0].1.code()), (0, 11000));
     }
     assert_eq!(all(&copy), all(&c));
@@ -423,15 +433,18 @@ fn every_commit_leaves_a_sound_collection() {
     let script = |c: &Arc<Collection>, acknowledged: &mut u64| {
         for chunk in docs.chunks(220) {
             let views: Vec<Doc<'_>> = chunk.iter().map(DocBuf::doc).collect();
-            *acknowledged += c.writer(crate::own()).insert(&views, true)?.count as u64;
+            *acknowledged += c
+                .writer(crate::test_operation())
+                .insert(&views, true)?
+                .count as u64;
         }
         let found = keys(c, |d| d.field("_id").as_i64_exact().unwrap() % 300 == 7);
         for key in found {
-            c.writer(crate::own())
+            c.writer(crate::test_operation())
                 .modify(&key, &mut |_| Ok(Change::Delete))?;
             *acknowledged -= 1;
         }
-        c.writer(crate::own()).pack_buckets(&|| Ok(()))
+        c.writer(crate::test_operation()).pack_buckets(&|| Ok(()))
     };
     let mut commits = 0;
     loop {
@@ -460,7 +473,9 @@ fn every_commit_leaves_a_sound_collection() {
         assert!(c.count() >= acknowledged, "{} of {acknowledged}", c.count());
         assert_eq!(all(&c).len() as u64, c.count());
         insert(&c, &[measurement(5000, 0, 1), measurement(5001, HOUR, 2)]);
-        c.writer(crate::own()).pack_buckets(&|| Ok(())).unwrap();
+        c.writer(crate::test_operation())
+            .pack_buckets(&|| Ok(()))
+            .unwrap();
         valid(&c);
         assert_eq!(rows(&memory, Table::Cap, &c).len(), 0);
         if done {

@@ -20,12 +20,12 @@ fn collections(indexes: &[DocBuf]) -> Vec<Arc<Collection>> {
     let ns = Namespace::new("db", "c").unwrap();
     let open = || Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
     let first = open()
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .create_collection(&ns, DocBuf::new(), [7; 16])
         .unwrap();
     for spec in indexes {
         first
-            .writer(crate::own())
+            .writer(crate::test_operation())
             .create_index(spec.clone())
             .unwrap();
     }
@@ -66,7 +66,10 @@ fn insert_all(c: &Arc<Collection>, docs: &[DocBuf], chunk: usize) -> usize {
     let mut written = 0;
     for docs in docs.chunks(chunk) {
         let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
-        let done = c.writer(crate::own()).insert(&docs, false).unwrap();
+        let done = c
+            .writer(crate::test_operation())
+            .insert(&docs, false)
+            .unwrap();
         assert!(
             done.errors.iter().all(|(_, e)| e.code() == 11000),
             "{done:?}"
@@ -121,7 +124,7 @@ fn no_change_of_another_store_is_lost() {
     let all = collections(&[index("n", "n", true)]);
     let first = doc! { "_id": 1i32, "n": 0i32 };
     all[0]
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .insert(&[first.doc()], true)
         .unwrap();
     on_all(&all, |_, c| {
@@ -132,7 +135,7 @@ fn no_change_of_another_store_is_lost() {
                 let n = old.field("n").as_i64_exact().unwrap_or(0) as i32 + 1;
                 Ok(Change::Replace(doc! { "_id": 1i32, "n": n }.into_bytes()))
             };
-            c.writer(crate::own()).modify(&key, add).unwrap();
+            c.writer(crate::test_operation()).modify(&key, add).unwrap();
         }
     });
     let found = documents(&all[0]);
@@ -170,10 +173,10 @@ fn the_unique_entries_of_a_chunk_are_looked_up_in_one_call() {
     ));
     let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
     let c = crate::collection(&store, "c");
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("a", "a", true))
         .unwrap();
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .create_index(index("b", "b", true))
         .unwrap();
     let insert = |from: i32, a: i32| {
@@ -182,7 +185,10 @@ fn the_unique_entries_of_a_chunk_are_looked_up_in_one_call() {
             .collect();
         let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
         let before = engine.observer().0.load(Ordering::Relaxed);
-        let done = c.writer(crate::own()).insert(&docs, false).unwrap();
+        let done = c
+            .writer(crate::test_operation())
+            .insert(&docs, false)
+            .unwrap();
         let refused: Vec<usize> = done.errors.iter().map(|(n, _)| *n).collect();
         (
             refused,

@@ -31,20 +31,20 @@ fn rows(engine: &MemoryEngine) -> Vec<(usize, Vec<u8>)> {
 /// of order, and an array.
 fn make(store: &Store, t: &Transaction) -> Arc<Collection> {
     let c = store
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .create_collection_in(&ns(), DocBuf::new(), [9; 16], t)
         .unwrap();
     let spec = doc! { "v": 2i32, "key": { "a": 1i32 }, "name": "a" };
     assert!(
         store
-            .writer(crate::own())
+            .writer(crate::test_operation())
             .create_index_in(&c, spec, &|_| Ok(false), t)
             .unwrap()
     );
     let docs = [doc! { "_id": 2i32, "a": 5i32 }, doc! { "_id": 1i32 }];
     let docs: Vec<_> = docs.iter().map(DocBuf::doc).collect();
     assert_eq!(
-        c.writer(crate::own())
+        c.writer(crate::test_operation())
             .insert_in(&docs, true, t)
             .unwrap()
             .count,
@@ -54,7 +54,7 @@ fn make(store: &Store, t: &Transaction) -> Arc<Collection> {
     c.record_key(&Value::Int32(1), &mut key);
     let new = doc! { "_id": 1i32, "a": [1i32, 2i32] };
     let replace = &mut |_: usize, _: model::Doc<'_>| Ok(Change::Replace(new.as_bytes().to_vec()));
-    c.writer(crate::own())
+    c.writer(crate::test_operation())
         .modify_in(&[&key], replace, &mut |_, _| {}, t)
         .unwrap();
     c
@@ -64,7 +64,7 @@ fn commit(store: &Store, t: &Transaction) -> model::Result<storage::CommitPos> {
     let mut record = SessionRecord::new([5; 16]);
     store.begin_retryable(&mut record, 1).unwrap();
     store
-        .writer(crate::own())
+        .writer(crate::test_operation())
         .commit_transaction(t, &mut record)
 }
 
@@ -120,10 +120,12 @@ fn the_first_of_two_transactions_has_the_name_and_anybody_outside_before_both() 
         store.begin_transaction(None).unwrap(),
     );
     make(&store, &a);
-    let refused =
-        store
-            .writer(crate::own())
-            .create_collection_in(&ns(), DocBuf::new(), [8; 16], &b);
+    let refused = store.writer(crate::test_operation()).create_collection_in(
+        &ns(),
+        DocBuf::new(),
+        [8; 16],
+        &b,
+    );
     assert_eq!(refused.err().map(|e| e.code()), Some(112));
     collection(&store, "made");
     assert_eq!(commit(&store, &a).err().map(|e| e.code()), Some(112));

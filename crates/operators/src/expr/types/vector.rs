@@ -79,7 +79,7 @@ pub(super) fn from_array<'a>(arena: &'a Bump, a: Array<'_>, to: &Target<'_>) -> 
     }))
 }
 
-fn whole(v: &Value<'_>) -> Option<i64> {
+fn whole_number_of(v: &Value<'_>) -> Option<i64> {
     match v {
         Value::Int32(_) | Value::Int64(_) | Value::Double(_) => Number::of(v)?.to_i64_exact(),
         _ => None,
@@ -92,7 +92,7 @@ fn pack_bits(a: Array<'_>) -> Option<Vec<u8>> {
     for v in a.iter() {
         let bit = match v {
             Value::Bool(b) => b,
-            v => match whole(&v)? {
+            v => match whole_number_of(&v)? {
                 0 => false,
                 1 => true,
                 _ => return None,
@@ -113,7 +113,7 @@ fn pack_bits(a: Array<'_>) -> Option<Vec<u8>> {
 }
 
 fn int8(a: Array<'_>) -> Option<Vec<u8>> {
-    let one = |v: Value<'_>| i8::try_from(whole(&v)?).ok().map(|n| n as u8);
+    let one = |v: Value<'_>| i8::try_from(whole_number_of(&v)?).ok().map(|n| n as u8);
     let mut bytes = vec![INT8, 0];
     for v in a.iter() {
         bytes.push(one(v)?);
@@ -126,7 +126,7 @@ fn float32(a: Array<'_>, big_endian: bool) -> Option<Vec<u8>> {
     for v in a.iter() {
         let x = match v {
             Value::Double(x) => x as f32,
-            v => i8::try_from(whole(&v)?).ok()?.into(),
+            v => i8::try_from(whole_number_of(&v)?).ok()?.into(),
         };
         bytes.extend(if big_endian {
             x.to_be_bytes()

@@ -38,7 +38,9 @@ pub(super) fn open(
     let reader = store.read_log(from).ok_or_else(no_log)?.with_images();
     progress.open(Arc::clone(&watch), from);
     let source = Source {
-        must_find: behind.filter(|t| t.event).map(ResumeToken::whole),
+        must_find: behind
+            .filter(|t| t.event)
+            .map(ResumeToken::without_fragment),
         behind: behind.map(|t| {
             if t.fragment > 0 {
                 position_before(t)
@@ -60,7 +62,7 @@ pub(super) fn open(
 
 /// A position right before a whole event, so that its remaining fragments are shown.
 fn position_before(token: ResumeToken) -> ResumeToken {
-    match token.whole() {
+    match token.without_fragment() {
         t if t.invalidates => ResumeToken {
             invalidates: false,
             ..t

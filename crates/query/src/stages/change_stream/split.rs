@@ -66,8 +66,9 @@ impl BatchStream for SplitStream {
         let more = self.input.next_batch(exec, &mut self.inbox)?;
         for (doc, meta) in self.inbox.iter_meta() {
             let behind = self.behind;
-            let resumes =
-                behind.is_some_and(|b| token(meta).is_some_and(|t| t.whole() == b.whole()));
+            let resumes = behind.is_some_and(|b| {
+                token(meta).is_some_and(|t| t.without_fragment() == b.without_fragment())
+            });
             if doc.len_bytes() <= FRAGMENT_BYTES_MAX && !resumes {
                 out.push_with_meta(doc, meta);
                 continue;

@@ -122,9 +122,9 @@ fn wrapper(to: &mut impl Sink, d: Doc<'_>) -> Result<bool> {
     }
     match name {
         "$numberInt" => to.value(Value::Int32(
-            parts.parse_text(|s| whole(s)?.try_into().ok())?,
+            parts.parse_text(|s| parse_whole_number(s)?.try_into().ok())?,
         )),
-        "$numberLong" => to.value(Value::Int64(parts.parse_text(whole)?)),
+        "$numberLong" => to.value(Value::Int64(parts.parse_text(parse_whole_number)?)),
         "$numberDouble" => to.value(Value::Double(parts.parse_text(double)?)),
         "$numberDecimal" => to.value(Value::Decimal128(parts.parse_text(Decimal128::parse)?)),
         "$oid" => to.value(Value::ObjectId(parts.parse_text(ObjectId::parse)?)),
@@ -145,7 +145,7 @@ fn is_one(v: &Value<'_>) -> bool {
 }
 
 /// A whole number without a plus sign.
-fn whole(s: &str) -> Option<i64> {
+fn parse_whole_number(s: &str) -> Option<i64> {
     s.parse().ok().filter(|_| !s.starts_with('+'))
 }
 
@@ -178,7 +178,7 @@ fn moment(parts: &WrapperFields<'_>) -> Result<i64> {
         _ => {
             let [ms] = parts.fields(["$numberLong"])?;
             ms.as_str()
-                .and_then(whole)
+                .and_then(parse_whole_number)
                 .ok_or_else(|| parts.malformed_error())
         }
     }

@@ -111,7 +111,7 @@ fn values_have_a_canonical_and_a_relaxed_form() {
         let shown = |text: &str| {
             let literal: serde_json::Value =
                 serde_json::from_str(&text.replace('\'', "\"")).unwrap();
-            plain(&literal)
+            show_json(&literal)
         };
         assert_eq!(of(", 'relaxed': false"), shown(canonical), "{value}");
         if !value.contains("$numberLong") {
@@ -121,17 +121,17 @@ fn values_have_a_canonical_and_a_relaxed_form() {
 }
 
 /// JSON as messages show documents, wrappers included.
-fn plain(json: &serde_json::Value) -> String {
+fn show_json(json: &serde_json::Value) -> String {
     match json {
         serde_json::Value::Object(fields) => {
             let all: Vec<_> = fields
                 .iter()
-                .map(|(n, v)| format!("{n}: {}", plain(v)))
+                .map(|(n, v)| format!("{n}: {}", show_json(v)))
                 .collect();
             format!("{{ {} }}", all.join(", "))
         }
         serde_json::Value::Array(items) => {
-            let all: Vec<_> = items.iter().map(plain).collect();
+            let all: Vec<_> = items.iter().map(show_json).collect();
             format!("[ {} ]", all.join(", "))
         }
         other => other.to_string(),
