@@ -51,10 +51,10 @@ impl CommandSender {
     }
 
     /// Asks the follower to stop, and waits until it has.
-    pub(crate) async fn stop(&self, print_message: LineSink<'_>) -> Result<()> {
+    pub(crate) async fn stop(&self, print: LineSink<'_>) -> Result<()> {
         let migration = self.migration().await?;
         if !is_running(&migration.document) {
-            print_message("no quarry follow is running for this target");
+            print("no quarry follow is running for this target");
             return Ok(());
         }
         let fields = doc! { "request": { "kind": "stop" } };
@@ -62,7 +62,7 @@ impl CommandSender {
         loop {
             let now = self.migration().await?;
             if !is_running(&now.document) {
-                print_message("stopped");
+                print("stopped");
                 return Ok(());
             }
             tokio::time::sleep(LOOK_EVERY).await;
@@ -70,11 +70,7 @@ impl CommandSender {
     }
 
     /// Asks the follower to cut over, and waits for its answer.
-    pub(crate) async fn cut_over(
-        &self,
-        fence: bool,
-        print_message: LineSink<'_>,
-    ) -> Result<Document> {
+    pub(crate) async fn cut_over(&self, fence: bool, print: LineSink<'_>) -> Result<Document> {
         let migration = self.migration().await?;
         let id = match Request::parse(&migration.document) {
             Some(Request::CutOver { id, .. }) => id,
@@ -95,7 +91,7 @@ impl CommandSender {
                 if !is_asked {
                     let request = doc! { "kind": "cutover", "id": &id, "fence": fence };
                     self.state.set(doc! { "request": request }).await?;
-                    print_message("the cut-over was requested; waiting for the last change");
+                    print("the cut-over was requested; waiting for the last change");
                 }
                 seen = Some(Instant::now());
             } else if seen.is_none_or(|at| at.elapsed() > AWAY) {

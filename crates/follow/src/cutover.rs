@@ -31,19 +31,19 @@ pub(crate) async fn cut_over(
     stream: &mut Stream,
     reader: &mut Reader,
     order: &Order,
-    print_message: LineSink<'_>,
+    print: LineSink<'_>,
 ) -> Result<bool> {
-    print_message("cutting over");
+    print("cutting over");
     let phase = doc! { "phase": Phase::CuttingOver.name() };
     stream.state.set(phase).await?;
-    match finish(stream, reader, order, print_message).await {
+    match finish(stream, reader, order, print).await {
         Ok(report) => {
             let done = doc! {
                 "phase": Phase::Done.name(), "request": null, "running": false, "report": report,
                 "answer": { "id": &order.id, "ok": true }, "done": DateTime::now(),
             };
             stream.state.set(done).await?;
-            print_message("cut over: the target is on its own");
+            print("cut over: the target is on its own");
             Ok(true)
         }
         // A network error is not final: the cut-over will be resumed.
@@ -60,7 +60,7 @@ pub(crate) async fn cut_over(
             stream.state.set(failed).await?;
             stream.verification.pause().await;
             stream.verification.begin();
-            print_message(&format!("not cut over: {e}"));
+            print(&format!("not cut over: {e}"));
             Ok(false)
         }
     }
@@ -70,17 +70,17 @@ async fn finish(
     stream: &mut Stream,
     reader: &mut Reader,
     order: &Order,
-    print_message: LineSink<'_>,
+    print: LineSink<'_>,
 ) -> Result<Document> {
     let source = stream.applier.bringer.copier.aligner.source.clone();
     while !stream.verification.has_passed() {
-        turn(stream, reader, print_message).await?;
+        turn(stream, reader, print).await?;
     }
     if order.fence {
         hold_back(&source, true).await?;
     }
     let last = source.time().await?;
-    reach(stream, reader, last, print_message).await?;
+    reach(stream, reader, last, print).await?;
     let applied = stream.counts.applied_count();
     // Names, options and indexes are aligned once more, whatever the stream has said about them.
     stream.applier.align_and_copy().await?;
@@ -92,12 +92,12 @@ async fn finish(
     for entry in &mut entries {
         aligner.align_indexes(entry).await?;
     }
-    let compared = compare_all(stream, reader, print_message).await?;
+    let compared = compare_all(stream, reader, print).await?;
     let found = survey(&source, &aligner.names).await?;
     let mut series = series::copy_series(&aligner, &found).await?;
     let functions = series::bring_functions(&source, &aligner.target, &aligner.names).await?;
     let mut collections = count_all(&source, &aligner.target, &entries).await?;
-    reach(stream, reader, source.time().await?, print_message).await?;
+    reach(stream, reader, source.time().await?, print).await?;
     if stream.counts.applied_count() != applied {
         return Err(FollowError::of_data(
             "clients still write to the source: stop them, or give --fence",
@@ -131,10 +131,10 @@ async fn reach(
     stream: &mut Stream,
     reader: &mut Reader,
     time: Timestamp,
-    print_message: LineSink<'_>,
+    print: LineSink<'_>,
 ) -> Result<()> {
     while stream.position() < time {
-        turn(stream, reader, print_message).await?;
+        turn(stream, reader, print).await?;
     }
     Ok(())
 }
@@ -144,12 +144,12 @@ async fn reach(
 pub(crate) async fn turn(
     stream: &mut Stream,
     reader: &mut Reader,
-    print_message: LineSink<'_>,
+    print: LineSink<'_>,
 ) -> Result<()> {
     if !stream.receive().await {
         return Err(end_reason(reader).await);
     }
-    stream.apply(print_message).await
+    stream.apply(print).await
 }
 
 /// Compares every document once more, now that the source gets no writes. Differences are repaired
@@ -157,14 +157,14 @@ pub(crate) async fn turn(
 async fn compare_all(
     stream: &mut Stream,
     reader: &mut Reader,
-    print_message: LineSink<'_>,
+    print: LineSink<'_>,
 ) -> Result<VerifyResult> {
     stream.verification.pause().await;
-    print_message("comparing everything again");
+    print("comparing everything again");
     let verifier = stream.verification.verifier.clone();
     let workers = stream.verification.workers;
     let whole = async move { verifier.pass(workers).await };
-    let mut pass = compare_and_apply(stream, reader, whole, print_message).await?;
+    let mut pass = compare_and_apply(stream, reader, whole, print).await?;
     if pass.differences > REMEMBERED as i64 {
         return Err(FollowError::of_data(format!(
             "{} documents differed unexpectedly, see the findings of quarry follow status; they \
@@ -180,7 +180,7 @@ async fn compare_all(
             stream,
             reader,
             async move { verifier.compare_again(left).await },
-            print_message,
+            print,
         )
         .await?;
         if again.differences > 0 || !again.unsettled.is_empty() {
@@ -198,7 +198,7 @@ async fn compare_and_apply(
     stream: &mut Stream,
     reader: &mut Reader,
     comparing: impl Future<Output = Result<VerifyResult>> + Send + 'static,
-    print_message: LineSink<'_>,
+    print: LineSink<'_>,
 ) -> Result<VerifyResult> {
     let mut looking = JoinSet::new();
     looking.spawn(comparing);
@@ -209,14 +209,14 @@ async fn compare_and_apply(
                 let fail = |e| FollowError::of_data(format!("comparing ended: {e}"));
                 let pass = ended.map_err(fail)?;
                 stream.take_mends();
-                stream.apply(print_message).await?;
+                stream.apply(print).await?;
                 return pass;
             }
             more = stream.receive() => {
                 if !more {
                     return Err(end_reason(reader).await);
                 }
-                stream.apply(print_message).await?;
+                stream.apply(print).await?;
             }
         }
     }

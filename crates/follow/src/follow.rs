@@ -47,31 +47,31 @@ const TELL_EVERY: Duration = Duration::from_secs(2);
 pub(crate) async fn follow(
     settings: &Settings,
     awaited: &AwaitedServer<'_>,
-    print_message: LineSink<'_>,
+    print: LineSink<'_>,
 ) -> Result<FollowOutcome> {
-    let ended = follow_once(settings, awaited, print_message).await?;
+    let ended = follow_once(settings, awaited, print).await?;
     if ended != FollowOutcome::Done || !settings.reverse {
         return Ok(ended);
     }
-    print_message("from now on the source follows the target, until the next cut-over");
+    print("from now on the source follows the target, until the next cut-over");
     let back = reverse::settings(settings, awaited.connections).await?;
-    follow_once(&back, awaited, print_message).await
+    follow_once(&back, awaited, print).await
 }
 
 async fn follow_once(
     settings: &Settings,
     awaited: &AwaitedServer<'_>,
-    print_message: LineSink<'_>,
+    print: LineSink<'_>,
 ) -> Result<FollowOutcome> {
-    let mut work = FollowContext::begin(settings, awaited, print_message).await?;
+    let mut work = FollowContext::begin(settings, awaited, print).await?;
     loop {
         // A promotion does not wait for a source that is unreachable.
         let alone = work.wait_promotion();
         let went_on = tokio::select! {
-            went_on = work.go_on(print_message) => went_on,
+            went_on = work.go_on(print) => went_on,
             order = alone => {
                 let target = work.applier_parts.copier.aligner.target.clone();
-                match standby::promote_alone(&work.control, &target, &order, print_message).await {
+                match standby::promote_alone(&work.control, &target, &order, print).await {
                     Ok(true) => return Ok(FollowOutcome::Done),
                     Ok(false) => {
                         work.wait_for_answer_seen(&order).await;
@@ -83,7 +83,7 @@ async fn follow_once(
         };
         match went_on {
             Err(e) if e.cause == Cause::Network => {
-                print_message(&format!("{e}; trying again"));
+                print(&format!("{e}; trying again"));
                 tokio::time::sleep(PAUSE).await;
             }
             ended => {
@@ -118,7 +118,7 @@ impl FollowContext {
     async fn begin(
         settings: &Settings,
         awaited: &AwaitedServer<'_>,
-        print_message: LineSink<'_>,
+        print: LineSink<'_>,
     ) -> Result<FollowContext> {
         let from = match settings.standby {
             true => settings.source.directly(),
@@ -164,7 +164,7 @@ impl FollowContext {
             control.take().await?;
             forget(&aligner).await?;
         }
-        begin(&aligner, settings, pair.as_ref(), print_message).await?;
+        begin(&aligner, settings, pair.as_ref(), print).await?;
         control.take().await?;
         let (asking, asked) = watch::channel(None);
         let beating = tokio::spawn(Arc::clone(&control).write_heartbeats(asking));
@@ -219,13 +219,13 @@ impl FollowContext {
     }
 
     /// Continues from the stored state to the end, or to an error.
-    async fn go_on(&mut self, print_message: LineSink<'_>) -> Result<FollowOutcome> {
+    async fn go_on(&mut self, print: LineSink<'_>) -> Result<FollowOutcome> {
         let migration = self.state().migration().await?;
         let migration = migration.ok_or_else(|| {
             FollowError::of_data("the state of the migration is no longer in the target")
         })?;
         if migration.phase == Phase::Done {
-            print_message("this target was cut over already");
+            print("this target was cut over already");
             return Ok(FollowOutcome::Done);
         }
         if migration.phase == Phase::Copying {
@@ -241,21 +241,18 @@ impl FollowContext {
         let applier = loop {
             tokio::select! {
                 applier = &mut bringing => break applier?,
-                () = wait_stop(&mut asked) => return self.stop(print_message).await,
+                () = wait_stop(&mut asked) => return self.stop(print).await,
                 e = &mut self.beating => return Err(heartbeat_error(e)),
-                _ = every.tick() => {
-                    tell_copied(&self.applier_parts.copier.pace, begun, print_message);
-                }
+                _ = every.tick() => tell_copied(&self.applier_parts.copier.pace, begun, print),
             }
         };
-        tell_copied(&self.applier_parts.copier.pace, begun, print_message);
+        tell_copied(&self.applier_parts.copier.pace, begun, print);
         if migration.phase == Phase::Copying {
             let phase = doc! { "phase": Phase::Following.name(), "copiedAt": DateTime::now() };
             self.state().set(phase).await?;
-            print_message("everything is copied; changes are followed");
+            print("everything is copied; changes are followed");
         }
-        self.follow_changes(applier, &migration, print_message)
-            .await
+        self.follow_changes(applier, &migration, print).await
     }
 
     /// Starts comparing while changes are applied.
@@ -282,10 +279,10 @@ impl FollowContext {
         verification
     }
 
-    async fn stop(&self, print_message: LineSink<'_>) -> Result<FollowOutcome> {
+    async fn stop(&self, print: LineSink<'_>) -> Result<FollowOutcome> {
         let none = doc! { "request": null };
         self.control.release(Some(none)).await?;
-        print_message("stopped; the same command continues from here");
+        print("stopped; the same command continues from here");
         Ok(FollowOutcome::Stopped)
     }
 
@@ -293,7 +290,7 @@ impl FollowContext {
         &mut self,
         applier: Applier,
         migration: &Migration,
-        print_message: LineSink<'_>,
+        print: LineSink<'_>,
     ) -> Result<FollowOutcome> {
         let (out, steps) = mpsc::channel(events::WAITING);
         let source = self.control.source.clone();
@@ -332,7 +329,7 @@ impl FollowContext {
         loop {
             let request = asked.borrow_and_update().clone();
             match request {
-                Some(Request::Stop) => return self.stop(print_message).await,
+                Some(Request::Stop) => return self.stop(print).await,
                 // Already answered; the heartbeat has not read that yet.
                 Some(Request::CutOver { id, .. }) if answered.as_ref() == Some(&id) => {}
                 Some(Request::CutOver { id, .. }) if self.pair.is_some() => {
@@ -342,13 +339,13 @@ impl FollowContext {
                     };
                     answered = Some(id);
                     let why = FollowError::of_options("this is a standby: promote it");
-                    standby::refuse(&stream.state, &order, &why, print_message).await?;
+                    standby::refuse(&stream.state, &order, &why, print).await?;
                     continue;
                 }
                 Some(Request::CutOver { id, fence }) => {
                     answered = Some(id.clone());
                     let order = cutover::Order { id, fence };
-                    if cutover::cut_over(&mut stream, &mut tasks, &order, print_message).await? {
+                    if cutover::cut_over(&mut stream, &mut tasks, &order, print).await? {
                         return Ok(FollowOutcome::Done);
                     }
                     continue;
@@ -357,10 +354,7 @@ impl FollowContext {
                 Some(Request::Promote { id, force }) => {
                     answered = Some(id.clone());
                     let order = Order { id, force };
-                    if self
-                        .promote(&mut stream, &mut tasks, &order, print_message)
-                        .await?
-                    {
+                    if self.promote(&mut stream, &mut tasks, &order, print).await? {
                         return Ok(FollowOutcome::Done);
                     }
                     continue;
@@ -374,9 +368,9 @@ impl FollowContext {
                 _ = asked.changed() => {}
                 e = &mut self.beating => return Err(heartbeat_error(e)),
             }
-            stream.apply(print_message).await?;
+            stream.apply(print).await?;
             if self.pair.is_some() {
-                upkeep.maintain(&mut stream, print_message).await?;
+                upkeep.maintain(&mut stream, print).await?;
             }
         }
     }
@@ -386,13 +380,13 @@ impl FollowContext {
         stream: &mut Stream,
         reader: &mut cutover::Reader,
         order: &Order,
-        print_message: LineSink<'_>,
+        print: LineSink<'_>,
     ) -> Result<bool> {
         match &self.pair {
-            Some(pair) => standby::hand_over(pair, stream, reader, order, print_message).await,
+            Some(pair) => standby::hand_over(pair, stream, reader, order, print).await,
             None => {
                 let why = FollowError::of_options("this is not a standby: cut it over");
-                standby::refuse(&stream.state, order, &why, print_message).await?;
+                standby::refuse(&stream.state, order, &why, print).await?;
                 Ok(false)
             }
         }
@@ -467,10 +461,10 @@ fn heartbeat_error(
     joined.unwrap_or_else(|e| FollowError::of_data(format!("the heartbeat ended: {e}")))
 }
 
-fn tell_copied(pace: &Pace, begun: Instant, print_message: LineSink<'_>) {
+fn tell_copied(pace: &Pace, begun: Instant, print: LineSink<'_>) {
     let seconds = begun.elapsed().as_secs_f64().max(0.001);
     let (documents, bytes) = (pace.documents(), pace.bytes() as f64 / f64::from(1 << 20));
-    print_message(&format!(
+    print(&format!(
         "copied {documents} documents, {bytes:.1} MiB, {:.1} MiB a second",
         bytes / seconds
     ));
@@ -502,7 +496,7 @@ async fn begin(
     aligner: &Aligner,
     settings: &Settings,
     pair: Option<&Pair>,
-    print_message: LineSink<'_>,
+    print: LineSink<'_>,
 ) -> Result<()> {
     let names = aligner.names.encode();
     let migration = aligner.state.migration().await?;
@@ -546,7 +540,7 @@ async fn begin(
             refused.join("; ")
         )));
     }
-    print_message(&format!(
+    print(&format!(
         "{} collections and {} views of {} (version {}) into {}",
         found.collections.len(),
         found.views.len(),
@@ -555,7 +549,7 @@ async fn begin(
         aligner.target.shown
     ));
     if !found.series.is_empty() {
-        print_message(&format!(
+        print(&format!(
             "{} time-series collections are copied at the cut-over, when the source is quiet",
             found.series.len()
         ));

@@ -89,17 +89,17 @@ async fn wait_for_signal() -> Result<()> {
 ///
 /// # Errors
 /// One line.
-pub fn run(settings: &Settings, print_message: &mut dyn FnMut(&str)) -> Result<FollowOutcome> {
+pub fn run(settings: &Settings, print: &mut dyn FnMut(&str)) -> Result<FollowOutcome> {
     let connections = Connections::default();
     let awaited = follow::AwaitedServer::new(&connections);
     block_on(&connections, async {
         let ended = tokio::select! {
-            ended = follow::follow(settings, &awaited, print_message) => return ended,
+            ended = follow::follow(settings, &awaited, print) => return ended,
             told = wait_for_signal() => told.map(|()| FollowOutcome::Stopped),
         };
         match awaited.get() {
-            Some(server) => print_message(&format!("stopped: {server} has not answered yet")),
-            None => print_message("stopped; the same command continues from here"),
+            Some(server) => print(&format!("stopped: {server} has not answered yet")),
+            None => print("stopped; the same command continues from here"),
         }
         ended
     })
@@ -109,22 +109,16 @@ pub fn run(settings: &Settings, print_message: &mut dyn FnMut(&str)) -> Result<F
 ///
 /// # Errors
 /// One line.
-pub fn stop(target: &Address, print_message: &mut dyn FnMut(&str)) -> Result<()> {
-    ask(target, async |asker| asker.stop(print_message).await)
+pub fn stop(target: &Address, print: &mut dyn FnMut(&str)) -> Result<()> {
+    ask(target, async |asker| asker.stop(print).await)
 }
 
 /// Asks the follower of a target to cut over, and waits for its report.
 ///
 /// # Errors
 /// One line: it failed; the migration goes on following.
-pub fn cut_over(
-    target: &Address,
-    fence: bool,
-    print_message: &mut dyn FnMut(&str),
-) -> Result<Document> {
-    ask(target, async |asker| {
-        asker.cut_over(fence, print_message).await
-    })
+pub fn cut_over(target: &Address, fence: bool, print: &mut dyn FnMut(&str)) -> Result<Document> {
+    ask(target, async |asker| asker.cut_over(fence, print).await)
 }
 
 /// Makes the standby the primary. The report's `upTo` is the time up to which the standby has

@@ -168,13 +168,13 @@ pub(crate) async fn refuse(
     state: &State,
     order: &Order,
     why: &FollowError,
-    print_message: LineSink<'_>,
+    print: LineSink<'_>,
 ) -> Result<()> {
     let failed = doc! {
         "request": Bson::Null, "answer": { "id": &order.id, "ok": false, "why": &why.message },
     };
     state.set(failed).await?;
-    print_message(&format!("not promoted: {why}"));
+    print(&format!("not promoted: {why}"));
     Ok(())
 }
 
@@ -185,21 +185,21 @@ pub(crate) async fn hand_over(
     stream: &mut Stream,
     reader: &mut Reader,
     order: &Order,
-    print_message: LineSink<'_>,
+    print: LineSink<'_>,
 ) -> Result<bool> {
     let begun = Instant::now();
-    print_message("promoting the standby");
+    print("promoting the standby");
     let state = stream.state.clone();
-    match hand_over_or_not(pair, stream, reader, order, print_message).await {
+    match hand_over_or_not(pair, stream, reader, order, print).await {
         Ok(outcome) => {
             conclude(&state, order, &outcome, begun).await?;
-            print_message("promoted: the standby is the primary");
+            print("promoted: the standby is the primary");
             Ok(true)
         }
         // The source became unreachable: the caller decides.
         Err(e) if e.cause == Cause::Network => Err(e),
         Err(e) => {
-            refuse(&state, order, &e, print_message).await?;
+            refuse(&state, order, &e, print).await?;
             Ok(false)
         }
     }
@@ -210,7 +210,7 @@ async fn hand_over_or_not(
     stream: &mut Stream,
     reader: &mut Reader,
     order: &Order,
-    print_message: LineSink<'_>,
+    print: LineSink<'_>,
 ) -> Result<Outcome> {
     if !stream.is_ready {
         return Err(not_ready_error());
@@ -231,10 +231,10 @@ async fn hand_over_or_not(
             pair.step_down(false).await?;
             return Err(report_lag(begun.elapsed()));
         }
-        turn(stream, reader, print_message).await?;
+        turn(stream, reader, print).await?;
     }
     if let Err(e) = finish_indexes(&pair.target, &stream.applier.entries()).await {
-        print_message(&format!("{e}; finish this index yourself"));
+        print(&format!("{e}; finish this index yourself"));
     }
     make_primary(&pair.target).await?;
     Ok(Outcome {
@@ -293,14 +293,14 @@ pub(crate) async fn promote_alone(
     control: &Arc<Control>,
     target: &Server,
     order: &Order,
-    print_message: LineSink<'_>,
+    print: LineSink<'_>,
 ) -> Result<bool> {
     let begun = Instant::now();
     let state = &control.state;
     let migration = state.migration().await?;
     let migration = migration.ok_or_else(not_ready_error)?;
     if !is_ready(&migration) {
-        refuse(state, order, &not_ready_error(), print_message).await?;
+        refuse(state, order, &not_ready_error(), print).await?;
         return Ok(false);
     }
     let up_to = position(&migration).max(control.counts.position());
@@ -310,7 +310,7 @@ pub(crate) async fn promote_alone(
             "the source does not answer, so writes that it acknowledged since its last answer \
              would be lost; --force promotes the standby as it is",
         );
-        refuse(state, order, &why, print_message).await?;
+        refuse(state, order, &why, print).await?;
         return Ok(false);
     }
     make_primary(target).await?;
@@ -320,7 +320,7 @@ pub(crate) async fn promote_alone(
         stepped_down: false,
     };
     conclude(state, order, &outcome, begun).await?;
-    print_message("promoted: the standby is the primary");
+    print("promoted: the standby is the primary");
     Ok(true)
 }
 
@@ -388,7 +388,7 @@ impl Upkeep {
     pub(crate) async fn maintain(
         &mut self,
         stream: &mut Stream,
-        print_message: LineSink<'_>,
+        print: LineSink<'_>,
     ) -> Result<()> {
         let changed = stream.applier.index_changes;
         if self.finished == Some(changed) || Instant::now() < self.again_at {
@@ -413,7 +413,7 @@ impl Upkeep {
             }
             stream.is_ready = true;
             stream.state.set(doc! { "ready": true }).await?;
-            print_message("the standby is complete");
+            print("the standby is complete");
         }
         Ok(())
     }

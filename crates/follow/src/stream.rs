@@ -86,7 +86,7 @@ impl Stream {
     }
 
     /// Applies everything received. After an error the stored position is still correct.
-    pub(crate) async fn apply(&mut self, print_message: LineSink<'_>) -> Result<()> {
+    pub(crate) async fn apply(&mut self, print: LineSink<'_>) -> Result<()> {
         let mut token: Option<RawDocumentBuf> = None;
         let mut events: Vec<Event> = Vec::new();
         let mut is_within = false;
@@ -97,14 +97,14 @@ impl Stream {
         }
         self.counts.note_waiting(events.len() + self.steps.len());
         for Difference { entry, id } in self.mending.drain(..) {
-            print_message(&format!("{} differed in {id:?}: read again", entry.target));
+            print(&format!("{} differed in {id:?}: read again", entry.target));
             let look = Event::of_document(entry.key, entry.source, id);
             self.applier.apply(&[look]).await?;
         }
         let refused = self.applier.refused.len();
         let ours = self.applier.apply(&events).await?;
         for new in self.applier.refused.iter().skip(refused) {
-            print_message(&format!("not followed: {new}"));
+            print(&format!("not followed: {new}"));
         }
         self.counts.note_applied(ours);
         self.counts.note_waiting(self.steps.len());
@@ -130,7 +130,7 @@ impl Stream {
         self.counts.note_lag(events.last().map(|e| e.wall_ms));
         if self.told.elapsed() >= TELL_EVERY {
             self.told = Instant::now();
-            print_message(&format!(
+            print(&format!(
                 "applied {} changes, {} s behind",
                 self.counts.applied_count(),
                 self.counts.lag_seconds()
