@@ -123,8 +123,8 @@ impl<I: Operator> Operator for Project<I> {
         let simple = spec.doc().iter().all(|(n, v)| !n.contains('.') && plain(v));
         let stage = match simple {
             true if below.is_covered() => "PROJECTION_COVERED",
-            true => "PROJECTION_SIMPLE",
-            false => "PROJECTION_DEFAULT",
+            true if !below.is_covered_union() => "PROJECTION_SIMPLE",
+            _ => "PROJECTION_DEFAULT",
         };
         let own = model::doc! { "transformBy": spec };
         PlanNode::wrap(below, stage, own, self.returned, self.ended)

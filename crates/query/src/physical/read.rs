@@ -145,14 +145,14 @@ impl CollectionRead {
     /// Reads each document, as writers need it.
     #[must_use]
     pub(crate) fn reading_documents(mut self) -> CollectionRead {
-        self.plan.covered = None;
+        self.plan.read_documents();
         self
     }
 
     /// Adds record id and index key of each document as metadata.
     #[must_use]
     pub fn with_row_metadata(mut self) -> CollectionRead {
-        self.plan.covered = None;
+        self.plan.read_documents();
         self.metadata = Some(RowMetadata::of(&self.plan, self.metadata.take()));
         self
     }

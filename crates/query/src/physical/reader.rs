@@ -208,8 +208,13 @@ impl Reader {
                 (visited, read)
             }
             (_, scan) => {
+                let before = scan.documents_read();
                 let visited = scan.visit(coll, env, max, show);
-                (visited, shown)
+                let read = scan
+                    .documents_read()
+                    .zip(before)
+                    .map(|(n, before)| n - before);
+                (visited, read.unwrap_or(shown))
             }
         };
         self.docs += docs;

@@ -9,7 +9,9 @@ use model::Result;
 use operation::AccessPath;
 use operators::Env;
 use std::sync::Arc;
-use store::{Collection, IndexScan, ReadView, RowVisitor, Scan, SeriesScan, TermsScan};
+use store::{
+    Collection, IndexScan, ReadView, RowVisitor, Scan, SeriesScan, TermsScan, WantedFields,
+};
 
 /// The open scan of an access path.
 pub(super) enum PlanScan {
@@ -17,6 +19,12 @@ pub(super) enum PlanScan {
     Records(Scan),
     Series(Box<SeriesScan>),
     Index(IndexScan),
+    /// A branch of a union whose entries have the wanted fields.
+    Covered {
+        scan: IndexScan,
+        wanted: Arc<WantedFields>,
+        read: u64,
+    },
     /// Encoded ids. Those before `at` have been read (for a reverse scan, `at` counts from the
     /// end).
     Ids {
@@ -104,10 +112,27 @@ impl PlanScan {
                 merge,
                 disjoint,
             } => {
-                let open = |p| Branch::new(PlanScan::open(coll, view, p, env), reads_ids(coll, p));
+                let open = |p: &Plan| {
+                    let scan = PlanScan::open(coll, view, p, env).cover(p.covered.clone());
+                    Branch::new(scan, reads_ids(coll, p))
+                };
                 let branches = branches.iter().map(open).collect();
                 PlanScan::Union(Box::new(UnionScan::new(branches, merge.clone(), *disjoint)))
             }
+        }
+    }
+}
+
+impl PlanScan {
+    /// The same scan, showing fields from entries if some are wanted.
+    fn cover(self, wanted: Option<Arc<WantedFields>>) -> PlanScan {
+        match (self, wanted) {
+            (PlanScan::Index(scan), Some(wanted)) => PlanScan::Covered {
+                scan,
+                wanted,
+                read: 0,
+            },
+            (scan, _) => scan,
         }
     }
 }
@@ -134,6 +159,7 @@ impl Steps for PlanScan {
             PlanScan::Records(s) => s.visit(max, f),
             PlanScan::Series(s) => s.visit(max, f),
             PlanScan::Index(i) => i.visit(max, f),
+            PlanScan::Covered { scan, wanted, read } => scan.visit_covered(wanted, max, read, f),
             PlanScan::Union(u) => u.visit(coll, env, max, f),
             PlanScan::Near(n) => n.visit(env, max, f),
             PlanScan::Terms(t) => t.visit(max, &|| env.check_interrupt(), f),
@@ -163,15 +189,23 @@ impl Steps for PlanScan {
         match self {
             PlanScan::Records(s) => s.pause(),
             PlanScan::Series(s) => s.pause(),
-            PlanScan::Index(i) => i.pause(),
+            PlanScan::Index(scan) | PlanScan::Covered { scan, .. } => scan.pause(),
             PlanScan::Union(u) => u.pause(),
             PlanScan::Nothing | PlanScan::Ids { .. } | PlanScan::Terms(_) | PlanScan::Near(_) => {}
         }
     }
 
+    fn documents_read(&self) -> Option<u64> {
+        match self {
+            PlanScan::Covered { read, .. } => Some(*read),
+            PlanScan::Union(u) => u.documents_read(),
+            _ => None,
+        }
+    }
+
     fn keys_examined(&self) -> u64 {
         match self {
-            PlanScan::Index(i) => i.keys_examined(),
+            PlanScan::Index(scan) | PlanScan::Covered { scan, .. } => scan.keys_examined(),
             PlanScan::Union(u) => u.keys_examined(),
             PlanScan::Terms(t) => t.keys_examined(),
             PlanScan::Near(n) => n.keys_examined(),

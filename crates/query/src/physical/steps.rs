@@ -18,6 +18,11 @@ pub(super) trait Steps {
     /// Index entries examined so far.
     fn keys_examined(&self) -> u64;
 
+    /// Documents read so far, for a scan that does not read each row that it shows.
+    fn documents_read(&self) -> Option<u64> {
+        None
+    }
+
     /// Releases the position in the store until the next step.
     fn pause(&mut self);
 }

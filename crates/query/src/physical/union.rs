@@ -31,8 +31,8 @@ pub(super) struct Branch<S> {
     more: bool,
     /// Each document also counts as an entry of the `_id` index.
     reads_ids: bool,
-    /// Documents read.
-    docs: u64,
+    /// Rows shown, before those that another branch has shown are left out.
+    shown: u64,
 }
 
 /// The scans of a union, one after another or merged by order.
@@ -81,9 +81,9 @@ impl<S: Steps> UnionScan<S> {
         let seen = &mut self.seen;
         while let Some(branch) = self.branches.get_mut(self.at) {
             let mut stopped = false;
-            let docs = &mut branch.docs;
+            let of_branch = &mut branch.shown;
             let more = branch.scan.visit(coll, env, max - shown, &mut |row| {
-                *docs += 1;
+                *of_branch += 1;
                 if seen.as_mut().is_some_and(|s| !s.insert(row.key.to_vec())) {
                     return true;
                 }
@@ -159,6 +159,12 @@ impl<S: Steps> UnionScan<S> {
         self.branches.iter().map(|b| b.counts().keys).sum()
     }
 
+    /// Documents read, if no branch reads one for each row.
+    pub(super) fn documents_read(&self) -> Option<u64> {
+        let of_branches = self.branches.iter().map(|b| b.scan.documents_read());
+        of_branches.sum()
+    }
+
     pub(super) fn pause(&mut self) {
         self.branches.iter_mut().for_each(|b| b.scan.pause());
     }
@@ -171,15 +177,15 @@ impl<S: Steps> Branch<S> {
             ahead: VecDeque::new(),
             more: true,
             reads_ids,
-            docs: 0,
+            shown: 0,
         }
     }
 
     fn counts(&self) -> ReadCounts {
         ReadCounts {
-            keys: self.scan.keys_examined() + if self.reads_ids { self.docs } else { 0 },
-            docs: self.docs,
-            matched: self.docs,
+            keys: self.scan.keys_examined() + if self.reads_ids { self.shown } else { 0 },
+            docs: self.scan.documents_read().unwrap_or(self.shown),
+            matched: self.shown,
             ended: !self.more,
             ..ReadCounts::default()
         }
@@ -188,9 +194,9 @@ impl<S: Steps> Branch<S> {
     fn fill(&mut self, coll: &Collection, env: &Env, order: &SortPattern) -> Result<()> {
         let mut failed = None;
         while self.more && self.ahead.is_empty() && failed.is_none() {
-            let (ahead, docs) = (&mut self.ahead, &mut self.docs);
+            let (ahead, rows) = (&mut self.ahead, &mut self.shown);
             self.more = self.scan.visit(coll, env, AHEAD, &mut |row| {
-                *docs += 1;
+                *rows += 1;
                 let mut key = Vec::new();
                 if let Err(e) = order.key_into(row.doc, None, env, &mut key) {
                     failed = Some(e);

@@ -88,6 +88,9 @@ pub(crate) fn read(
             branches, merge, ..
         } => {
             let union = union(branches, merge.as_deref(), clustered, m);
+            if plan.is_covered() {
+                return union;
+            }
             fetch(union, if plan.complete { None } else { whole() }, m)
         }
     }
@@ -164,7 +167,8 @@ fn union(
     clustered: bool,
     m: &ReadCounts,
 ) -> PlanNode {
-    let docs = m.docs;
+    // Each row, also where no document was read for it.
+    let docs = m.docs.max(m.matched);
     let scans: Vec<PlanNode> = branches
         .iter()
         .enumerate()

@@ -89,6 +89,15 @@ impl PlanNode {
         }
     }
 
+    /// Whether rows come from the entries of several scans, without documents.
+    pub fn is_covered_union(&self) -> bool {
+        match (self.stage, self.inputs.as_slice()) {
+            ("OR" | "SORT_MERGE", [_, ..]) => true,
+            ("LIMIT" | "SKIP" | "SORT", [below]) => below.is_covered_union(),
+            _ => false,
+        }
+    }
+
     /// Writes the plan, with its stats if it was run; `ran_ms` is the time of the run.
     pub fn write(&self, w: &mut DocWriter<'_>, ran_ms: Option<u64>) {
         w.put("isCached", false);
