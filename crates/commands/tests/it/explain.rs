@@ -169,6 +169,33 @@ fn reads_show_their_plan_and_what_it_did() {
             4,
             0,
         ),
+        // Pages by a compound key: each range gives its entries, in the order of the key.
+        (
+            json!({ "find": "c",
+                "filter": { "$or": [{ "a": 3, "b": { "$gte": 9 } }, { "a": { "$gt": 3 } }] },
+                "sort": { "a": 1, "b": 1 }, "projection": { "b": 1, "_id": 0 } }),
+            "PROJECTION_DEFAULT SORT_MERGE [IXSCAN, IXSCAN]",
+            6,
+            6,
+            0,
+        ),
+        (
+            json!({ "find": "c", "filter": { "a": { "$in": [1, 2] } }, "sort": { "b": 1 },
+                "projection": { "a": 1 } }),
+            "PROJECTION_DEFAULT SORT_MERGE [IXSCAN, IXSCAN]",
+            8,
+            8,
+            0,
+        ),
+        // One of the indexes does not have the field.
+        (
+            json!({ "find": "c", "filter": { "$or": [{ "a": 1 }, { "s": "s00" }] },
+                "projection": { "a": 1 } }),
+            "PROJECTION_SIMPLE FETCH OR [IXSCAN, IXSCAN]",
+            5,
+            5,
+            5,
+        ),
         // Every entry contains `_id`.
         (
             json!({ "find": "c", "filter": { "a": 3 }, "projection": { "b": 1 } }),
