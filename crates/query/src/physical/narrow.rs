@@ -57,6 +57,7 @@ impl Operator for FieldProjection {
         let below = self.input.show();
         let stage = match below.is_covered() {
             true => "PROJECTION_COVERED",
+            false if below.is_covered_union() => "PROJECTION_DEFAULT",
             false => "PROJECTION_SIMPLE",
         };
         PlanNode::wrap(below, stage, own, self.returned, self.ended)

@@ -174,8 +174,13 @@ fn union(
         .enumerate()
         .map(|(i, b)| {
             let own = m.branches.get(i).cloned().unwrap_or_default();
+            // Rows, also where no document was read for them.
+            let rows = ReadCounts {
+                docs: own.docs.max(own.matched),
+                ..own.clone()
+            };
             match &b.access {
-                Access::Index { .. } => index_scan(b, own.keys, &own),
+                Access::Index { .. } => index_scan(b, own.keys, &rows),
                 _ => read(b, None, clustered, &own),
             }
         })
