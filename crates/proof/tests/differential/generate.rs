@@ -251,7 +251,7 @@ impl Generator {
             _ => self.filter(2),
         };
         let all = json!({ "batchSize": 100_000 });
-        match self.shape.below(14) {
+        match self.shape.below(15) {
             0 | 1 => {
                 let mut find = json!({ "find": "c", "filter": filter, "sort": self.sort(),
                     "batchSize": 100_000 });
@@ -274,6 +274,8 @@ impl Generator {
             3 | 8 => json!({ "count": "c", "query": filter }),
             4 => json!({ "distinct": "c", "key": self.pick(&["a", "b", "c.x", "d", "e", "s"]),
                 "query": filter }),
+            14 => json!({ "find": "c", "projection": { "_id": 1 }, "batchSize": 100_000,
+                "filter": { "$or": [self.indexed_filter(), self.indexed_filter()] } }),
             13 => {
                 let key = self.indexed[self.shape.below(self.indexed.len())].clone();
                 json!({ "distinct": "c", "key": key })
