@@ -112,15 +112,23 @@ impl PlanScan {
                 merge,
                 disjoint,
             } => {
-                let open = |p: &Plan| {
-                    let scan = PlanScan::open(coll, view, p, env).cover(p.covered.clone());
-                    Branch::new(scan, reads_ids(coll, p))
-                };
-                let branches = branches.iter().map(open).collect();
+                let branches = branches.iter().map(|p| open_branch(coll, view, p, env));
+                let branches = branches.collect();
                 PlanScan::Union(Box::new(UnionScan::new(branches, merge.clone(), *disjoint)))
             }
         }
     }
+}
+
+/// Opens one of the plans of a union.
+fn open_branch(
+    coll: &Arc<Collection>,
+    view: &ReadView,
+    plan: &Plan,
+    env: &Env,
+) -> Branch<PlanScan> {
+    let scan = PlanScan::open(coll, view, plan, env).cover(plan.covered.clone());
+    Branch::new(scan, reads_ids(coll, plan))
 }
 
 impl PlanScan {
