@@ -19,7 +19,7 @@ pub(super) enum PlanScan {
     Records(Scan),
     Series(Box<SeriesScan>),
     Index(IndexScan),
-    /// A branch of a union whose entries have the wanted fields.
+    /// One scan of a union. Its index entries have all wanted fields.
     Covered {
         scan: IndexScan,
         wanted: Arc<WantedFields>,

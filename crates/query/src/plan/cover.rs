@@ -20,6 +20,8 @@ impl Plan {
         filter: Option<&MatchFilter>,
         behind: Option<&[String]>,
     ) -> Plan {
+        // An earlier call may have asked for other fields.
+        self.read_documents();
         let names = behind.and_then(|b| columns(filter.filter(|_| !self.complete), b));
         match &mut self.access {
             Access::Union {

@@ -51,7 +51,7 @@ pub(super) struct Chunk<'c> {
     pub(super) ordered: bool,
     /// Position of its first document in the whole insert.
     pub(super) base: usize,
-    /// Documents whose keys cannot be made, by position in the chunk, ascending.
+    /// Documents without valid keys: their positions in the chunk, ascending, and errors.
     pub(super) refused: Vec<(usize, MongoError)>,
     pub(super) keys: KeyIds,
     /// Number of documents that this commit processes.
