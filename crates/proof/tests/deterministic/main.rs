@@ -18,7 +18,8 @@ mod server;
 mod stream;
 
 use std::io::Write;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Instant;
 
 #[global_allocator]
@@ -57,6 +58,30 @@ fn the_same_seed_gives_the_same_log() {
         );
         logs.push(first);
     }
+}
+
+/// Threads of the test runner wake each other during a run.
+#[test]
+fn threads_outside_of_a_run_do_not_change_it() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    warm();
+    let quiet = run::run(3, STEPS).log;
+    let (there, back) = (mpsc::channel(), mpsc::channel());
+    let (done, pongs) = (AtomicBool::new(false), there.1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (ping, pong) = (there.0, back.1);
+            while !done.load(Ordering::SeqCst) && ping.send(()).is_ok() {
+                pong.recv().expect("the other thread answers");
+            }
+        });
+        let answer = back.0;
+        scope.spawn(move || while pongs.recv().is_ok() && answer.send(()).is_ok() {});
+        let beside = run::run(3, STEPS).log;
+        done.store(true, Ordering::SeqCst);
+        let differs = quiet.lines().zip(beside.lines()).find(|(a, b)| a != b);
+        assert!(quiet == beside, "{differs:?}");
+    });
 }
 
 #[test]

@@ -399,8 +399,13 @@ pub(crate) fn wait(on: usize, until: Option<Duration>) -> bool {
     !here.as_ref().is_some_and(|s| s.threads[me].timed_out)
 }
 
-/// Wakes up to `n` threads that wait on an address; returns their number.
+/// Wakes up to `n` threads that wait on an address; returns their number. The clock is that of the
+/// run's threads: a thread outside of it does not advance it.
 pub(crate) fn wake(on: usize, n: usize) -> usize {
+    let advance = match member() {
+        Some(_) => HAND_OVER,
+        None => Duration::ZERO,
+    };
     if !RUNS.load(Ordering::Relaxed) || INSIDE.try_with(Cell::get).unwrap_or(true) {
         return 0;
     }
@@ -409,7 +414,7 @@ pub(crate) fn wake(on: usize, n: usize) -> usize {
     let Some(schedule) = here.as_mut() else {
         return 0;
     };
-    schedule.now += HAND_OVER;
+    schedule.now += advance;
     schedule.wake(on, n)
 }
 
