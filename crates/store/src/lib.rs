@@ -59,6 +59,7 @@ pub use view::ReadView;
 pub use view::bucket_facts::BucketStats;
 pub use view::buckets::{BucketScanStats, BucketView, SeriesRead, SeriesScan};
 pub use view::columns::{NextSegment, Segment, Segments};
+pub use view::entry_ranges::{EntryRange, EntryRanges};
 pub use view::estimate::EntryCount;
 pub use view::index_scan::IndexScan;
 pub use view::parts::{Part, Parts};

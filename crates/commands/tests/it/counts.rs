@@ -166,3 +166,80 @@ fn counts_follow_writes_and_transactions() {
     server.ok(&delete(json!({})));
     assert_eq!(run(&mut server, &count).0, json!([]));
 }
+
+/// Counts that take long enough for several threads.
+#[test]
+fn long_counts_by_an_index_equal_those_of_documents() {
+    const MANY: i64 = 60_000;
+    let config = Config {
+        scan_threads: Some(4),
+        ..Config::default()
+    };
+    let mut server = Standalone::of(config);
+    let documents: Vec<Json> = (0..MANY)
+        .map(|n| {
+            let a = n * 7919 % MANY;
+            json!({ "_id": n, "a": a, "g": n % 2, "s": format!("s{a}"), "tags": [n % 9, 7] })
+        })
+        .collect();
+    for part in documents.chunks(20_000) {
+        server.ok(&json!({ "insert": "long", "documents": part }));
+    }
+    let index = |name: &str, key: Json| json!({ "name": name, "key": key });
+    server.ok(
+        &json!({ "createIndexes": "long", "indexes": [index("a", json!({ "a": 1 })),
+        index("g", json!({ "g": 1, "a": -1 })), index("s", json!({ "s": -1 })),
+        index("tags", json!({ "tags": 1 }))] }),
+    );
+    let several: Vec<Json> = (0..40).map(|n| json!(n * 1000)).collect();
+    let between = json!({ "$or": [{ "a": { "$lt": 20_000 } }, { "a": { "$gte": 30_000 } }] });
+    for (by, filter, expected) in [
+        ("a", json!({ "a": { "$gte": 0 } }), MANY),
+        ("a", json!({ "a": { "$gte": 100, "$lt": 59_900 } }), 59_800),
+        ("a", json!({ "a": { "$in": several } }), 40),
+        ("a", between, 50_000),
+        (
+            "a",
+            json!({ "a": { "$not": { "$gte": 40_000, "$lt": 41_000 } } }),
+            59_000,
+        ),
+        ("g", json!({ "g": 1 }), MANY / 2),
+        (
+            "g",
+            json!({ "g": { "$in": [0, 1] }, "a": { "$gt": 29_999 } }),
+            30_000,
+        ),
+        ("s", json!({ "s": { "$gte": "s" } }), MANY),
+        ("tags", json!({ "tags": { "$gte": 0 } }), MANY),
+    ] {
+        let mut count = |hint: Json| {
+            let command = json!({ "count": "long", "query": filter, "hint": hint });
+            let counted = server.ok(&command)["n"].as_i64();
+            (counted, server.read_totals())
+        };
+        let (counted, totals) = count(json!(by));
+        assert_eq!(counted, Some(expected), "{filter} by {by}");
+        assert_eq!(
+            count(json!({ "$natural": 1 })).0,
+            Some(expected),
+            "{filter}"
+        );
+        // The other plans read documents.
+        if by == "a" && filter["a"]["$gte"].is_i64() {
+            assert_eq!((totals.keys as i64, totals.docs), (expected, 0), "{filter}");
+        }
+        let pipeline = json!([{ "$match": filter }, { "$count": "n" }]);
+        let command =
+            json!({ "aggregate": "long", "pipeline": pipeline, "cursor": {}, "hint": by });
+        let reply = server.ok(&command);
+        assert_eq!(
+            reply["cursor"]["firstBatch"],
+            json!([{ "n": expected }]),
+            "{filter}"
+        );
+    }
+    let usage = json!([{ "$indexStats": {} }, { "$match": { "name": "s" } }]);
+    let command = json!({ "aggregate": "long", "pipeline": usage, "cursor": {} });
+    let used = server.ok(&command)["cursor"]["firstBatch"][0]["accesses"]["ops"].clone();
+    assert_eq!(used.as_i64(), Some(2), "one use for each count");
+}

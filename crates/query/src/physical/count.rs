@@ -1,6 +1,7 @@
 //! Counting: by the collection's own counter, by index entries, by columns or by documents.
 //! [`Count::new`] alone decides which.
 
+use super::entries::count_entries;
 use super::nothing::EmptyScan;
 use super::operator::Operator;
 use super::parts::{PartitionedRead, PartitionedResult, has_parts};
@@ -166,12 +167,7 @@ impl Count {
             }
             Source::Entries(read) => {
                 let (reader, _) = read.parts(env);
-                while *met < most
-                    && reader.step_entries(env, STEP_DOCS, || {
-                        *met += 1;
-                        *met < most
-                    })?
-                {}
+                *met = count_entries(reader, env, most)?;
             }
             Source::Documents(read)
                 if self.unseen && most == u64::MAX && has_parts(read.plan(), read.filter()) =>

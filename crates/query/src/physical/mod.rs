@@ -10,6 +10,7 @@ mod count;
 mod count_all;
 mod distinct;
 mod distinct_values;
+mod entries;
 mod fold;
 mod keys;
 mod limit;

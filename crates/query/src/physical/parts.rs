@@ -31,7 +31,7 @@ pub(super) struct PartitionedRead<'r> {
 }
 
 /// The permits of the helper threads of a read.
-fn permits() -> Vec<Permit> {
+pub(super) fn permits() -> Vec<Permit> {
     let helpers = std::iter::from_fn(Permit::take).take(WORKERS_MAX - 1);
     helpers.collect()
 }

@@ -11,7 +11,7 @@ use crate::shown::ReadCounts;
 use model::{Bump, Doc, Result, Value};
 use operators::{Cx, Env, Frame};
 use std::sync::Arc;
-use store::{Collection, Part, ReadView, Row, WantedFields};
+use store::{Collection, EntryRanges, Part, ReadView, Row, WantedFields};
 
 /// Documents examined between two looks at the clock.
 pub(super) const STEP_DOCS: usize = 1024;
@@ -252,6 +252,29 @@ impl Reader {
         let more = visited?;
         self.ended = !more;
         Ok(more)
+    }
+
+    /// Divides the entries that are left after steps over entries; `None` when they must be
+    /// counted by steps. See [`store::IndexScan::split_rest`].
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(super) fn split_entries(&mut self, ranges: usize) -> Result<Option<EntryRanges>> {
+        self.resume();
+        match &mut self.scan {
+            PlanScan::Index(scan) => scan.split_rest(ranges),
+            _ => Ok(None),
+        }
+    }
+
+    /// Ends a read whose remaining entries were counted in their ranges.
+    pub(super) fn end_counted(&mut self, env: &Env, entries: u64) {
+        if let PlanScan::Index(scan) = &mut self.scan {
+            scan.end_counted(entries);
+        }
+        self.matched += entries;
+        self.ended = true;
+        self.count(env, 0);
     }
 
     fn count(&mut self, env: &Env, docs: u64) {

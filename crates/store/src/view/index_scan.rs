@@ -7,6 +7,7 @@ use crate::format::{keys, record};
 use crate::index::text::score_of;
 use crate::index::{EntryParts, Index, KeyInterval, KeySet, WantedFields};
 use crate::view::ReadView;
+use crate::view::entry_ranges::{EntryRange, EntryRanges};
 use crate::view::rows::{EntryVisitor, FetchSize, FetchedRows, Row, RowVisitor, fetch};
 use model::{Doc, MongoError, Result};
 use rustc_hash::FxHashSet;
@@ -392,22 +393,74 @@ impl IndexScan {
         &self.index
     }
 
-    fn open(&mut self) -> Result<()> {
-        let whole = current(&self.intervals, self.at, self.reverse);
-        let Some(interval) = self.narrowed.as_ref().or(whole) else {
-            return Ok(());
+    /// Divides what is left of the scan into about `ranges` ranges, at places evenly spread over
+    /// the keys: the numbers of entries may differ widely. The scan stays where it is;
+    /// [`IndexScan::end_counted`] ends it. `None` for reverse scans, when a document may have
+    /// several entries, and for readers with uncommitted writes.
+    ///
+    /// # Errors
+    /// 175 QueryPlanKilled as [`IndexScan::visit`]; engine failures.
+    ///
+    /// # Cost
+    /// A snapshot, and two seeks for each interval.
+    pub fn split_rest(&mut self, ranges: usize) -> Result<Option<EntryRanges>> {
+        if self.reverse || self.index.text().is_some() || self.view.overlay().is_some() {
+            return Ok(None);
+        }
+        let view = self.view.fix(self.coll.shared.engine.as_ref())?;
+        // Checked after the view was taken: then the bits that its entries need are set.
+        self.check_multikey()?;
+        if !matches!(self.dedupe, Deduplication::None) {
+            return Ok(None);
+        }
+        let later = self.intervals.iter().skip(self.at + 1);
+        let later = later.map(|interval| self.range_of(interval));
+        let list = self.current_range().into_iter().chain(later).collect();
+        let rest = EntryRanges {
+            coll: self.coll.clone(),
+            index: self.index.clone(),
+            asked: self.view.clone(),
+            view,
+            list,
         };
+        rest.divide(ranges).map(Some)
+    }
+
+    /// Ends the scan, of which `entries` were counted without it.
+    pub fn end_counted(&mut self, entries: u64) {
+        self.begin_next_interval();
+        self.at = self.intervals.len();
+        self.examined += entries;
+    }
+
+    fn range_of(&self, interval: &KeyInterval) -> EntryRange {
         let prefix = self.index.ident().to_be_bytes();
-        let mut lower = [&prefix[..], &interval.lower].concat();
-        let mut upper = [&prefix[..], &interval.upper].concat();
+        EntryRange {
+            lower: [&prefix[..], &interval.lower].concat(),
+            upper: [&prefix[..], &interval.upper].concat(),
+        }
+    }
+
+    /// What is left of the current interval.
+    fn current_range(&self) -> Option<EntryRange> {
+        let whole = current(&self.intervals, self.at, self.reverse);
+        let interval = self.narrowed.as_ref().or(whole)?;
+        let mut range = self.range_of(interval);
         match &self.last {
-            Some(last) if self.reverse => upper.clone_from(last),
+            Some(last) if self.reverse => range.upper.clone_from(last),
             Some(last) => {
-                lower.clone_from(last);
-                lower.push(0);
+                range.lower.clone_from(last);
+                range.lower.push(0);
             }
             None => {}
         }
+        Some(range)
+    }
+
+    fn open(&mut self) -> Result<()> {
+        let Some(EntryRange { lower, upper }) = self.current_range() else {
+            return Ok(());
+        };
         let opts = CursorOpts {
             reverse: self.reverse,
             ..CursorOpts::default()

@@ -6,6 +6,7 @@ pub(crate) mod bucket_facts;
 pub(crate) mod buckets;
 pub(crate) mod capped;
 pub(crate) mod columns;
+pub(crate) mod entry_ranges;
 pub(crate) mod estimate;
 pub(crate) mod index_scan;
 mod log_scan;
