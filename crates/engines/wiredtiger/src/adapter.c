@@ -102,7 +102,55 @@ void qw_said(qw_engine *engine, char *error, size_t error_length) {
     forget_heard();
 }
 
+/* Opens a table: ENOENT when it has no file. *filled is set when it has a row. */
+static int look_at_table(WT_SESSION *session, const char *uri, int *filled) {
+    WT_CURSOR *cursor = NULL;
+    int status = session->open_cursor(session, uri, NULL, NULL, &cursor);
+    if (status != 0)
+        return status;
+    if (filled != NULL) {
+        status = cursor->next(cursor);
+        *filled |= status == 0;
+        if (status == WT_NOTFOUND)
+            status = 0;
+    }
+    cursor->close(cursor);
+    return status;
+}
+
+/* When a failed call ends the first opening, WiredTiger may know a table whose file was not made.
+   Such a table is made anew if no table has a row: nothing was stored. Otherwise its file was lost,
+   and the directory is damaged. */
+static int make_missing_files(qw_engine *engine, WT_SESSION *session, const char *const *tables) {
+    int missing[TABLES_MAX] = {0}, any = 0, filled = 0, status, i;
+    for (i = 0; i < engine->tables; i++) {
+        status = look_at_table(session, engine->uris[i], NULL);
+        missing[i] = status == ENOENT;
+        any |= missing[i];
+        if (status != 0 && !missing[i])
+            return status;
+    }
+    if (!any)
+        return 0;
+    for (i = 0; i < engine->tables; i++) {
+        status = missing[i] ? 0 : look_at_table(session, engine->uris[i], &filled);
+        if (status != 0)
+            return status;
+    }
+    if (filled)
+        return QW_DAMAGED;
+    for (i = 0; i < engine->tables; i++) {
+        status = missing[i] ? session->drop(session, engine->uris[i], "force=true") : 0;
+        if (status == 0 && missing[i])
+            status = session->create(session, engine->uris[i], tables[2 * i + 1]);
+        if (status != 0)
+            return status;
+    }
+    return 0;
+}
+
 static int make_tables(qw_engine *engine, const char *const *tables, int read_only) {
+    const char *const *all = tables;
     WT_SESSION *session = NULL;
     int status = engine->connection->open_session(engine->connection, NULL, NULL, &session);
     for (; status == 0 && tables[0] != NULL; tables += 2) {
@@ -118,6 +166,8 @@ static int make_tables(qw_engine *engine, const char *const *tables, int read_on
             status = session->create(session, engine->uris[engine->tables], tables[1]);
         engine->tables++;
     }
+    if (status == 0 && !read_only)
+        status = make_missing_files(engine, session, all);
     if (session != NULL)
         session->close(session, NULL);
     return status;

@@ -168,6 +168,41 @@ fn the_cause_of_a_failed_opening_is_told() {
     assert!(!line.contains('\n'), "{line}");
 }
 
+/// A failed call during the first opening leaves a table without a file.
+#[test]
+fn a_table_without_a_file_is_made_anew_unless_there_are_rows() {
+    if library().is_none() {
+        return;
+    }
+    let root = root();
+    for (folder, is_filled) in [("empty", false), ("filled", true)] {
+        let path = root.path().join(folder);
+        let engine = open(&config(&path)).unwrap();
+        if is_filled {
+            put(&engine, 1, Durability::Journaled);
+        }
+        engine.close().unwrap();
+        drop(engine);
+        fs::remove_file(path.join("cap.wt")).unwrap();
+        if is_filled {
+            let error = refusal(&config(&path)).to_string();
+            assert!(
+                error.contains("corrupt") && error.contains("cap.wt"),
+                "{error}"
+            );
+            continue;
+        }
+        let engine = open(&config(&path)).unwrap();
+        let mut batch = WriteBatch::new();
+        batch.put(Table::Cap, &key(1), b"value");
+        engine.apply(&batch, Durability::Journaled).unwrap();
+        engine.close().unwrap();
+        drop(engine);
+        let engine = open(&config(&path)).unwrap();
+        assert!(engine.get(Table::Cap, &key(1), &mut Vec::new()).unwrap());
+    }
+}
+
 #[test]
 fn reading_only_changes_nothing() {
     if library().is_none() {
