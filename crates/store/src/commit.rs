@@ -86,14 +86,6 @@ impl<'u> WriteUnit<'u> {
         }
     }
 
-    /// As [`WriteUnit::durable`], if the caller needs that.
-    pub(crate) fn durable_if(self, is_needed: bool) -> WriteUnit<'u> {
-        match is_needed {
-            true => self.durable(),
-            false => self,
-        }
-    }
-
     /// Commits through `unit`, whose reads decided the write.
     pub(crate) fn commit_through(self, unit: Option<Unit<'u>>) -> WriteUnit<'u> {
         WriteUnit {

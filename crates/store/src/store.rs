@@ -300,6 +300,7 @@ impl Store {
                 ident: i.ident,
                 table: Table::Idx,
                 keys: u64::MAX,
+                is_referenced: false,
             })
             .collect();
         if leftovers.is_empty() {

@@ -36,6 +36,7 @@ workers! {
     session_records,
     refusals,
     sweeper,
+    references,
     ttl,
     search,
     samples,

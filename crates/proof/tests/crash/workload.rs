@@ -52,7 +52,7 @@ impl Client {
 
     /// One step: a command, or a background task of a server.
     pub(crate) fn step(&mut self) {
-        match self.random.below(60) {
+        match self.random.below(62) {
             0 | 1 => {
                 let flushed = self.store().engine().flush();
                 self.failed |= flushed.is_err();
@@ -61,7 +61,8 @@ impl Client {
                 let truncated = self.store().truncate_log();
                 self.failed |= truncated.is_err();
             }
-            3..=5 => self.make_segments(),
+            3..=5 => self.run_worker("columnSegments"),
+            60 | 61 => self.run_worker("references"),
             6..=8 => self.transaction(),
             9..=13 => self.retryable(),
             _ => {
@@ -71,9 +72,9 @@ impl Client {
         }
     }
 
-    /// One round of the worker of column indexes.
-    fn make_segments(&self) {
-        let worker = workers::find("columnSegments").expect("the worker");
+    /// One round of a worker.
+    fn run_worker(&self, name: &str) {
+        let worker = workers::find(name).expect("the worker");
         let service = self.server.service().arc().expect("a shared service");
         Schedule::new(&service, [worker]).run_due(&service, &|| true);
     }

@@ -253,11 +253,14 @@ fn change(random: &mut Random, sides: &mut [Side; 2]) {
                 writer.rename_collection(&ns(name), &ns(to), true).unwrap();
             }
         }
-        _ => match random.below(2) {
+        _ => match random.below(3) {
             0 => sides.iter_mut().for_each(Side::reopen),
-            _ => sides
+            1 => sides
                 .iter()
                 .for_each(|s| _ = s.store().truncate_log().unwrap()),
+            _ => sides
+                .iter()
+                .for_each(|s| _ = s.store().save_references(&|| Ok(())).unwrap()),
         },
     }
 }

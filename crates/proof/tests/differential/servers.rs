@@ -92,11 +92,12 @@ impl Server {
         Server { name, server, conn }
     }
 
-    /// Writes segments of columns where documents are waiting for it.
+    /// Writes segments of columns where documents are waiting for it, and frees dropped records.
     pub(crate) fn work(&self) {
-        let worker = workers::find("columnSegments").expect("the worker");
+        let named = |name| workers::find(name).expect("the worker");
         let service = self.server.service().arc().expect("a shared service");
-        Schedule::new(&service, [worker]).run_due(&service, &|| true);
+        let workers = ["columnSegments", "references"].map(named);
+        Schedule::new(&service, workers).run_due(&service, &|| true);
     }
 
     pub(crate) fn send(&mut self, db: &str, command: &Json) -> Json {

@@ -1,7 +1,8 @@
 //! Identifiers of dropped collections and indexes whose keys may still be on disk. Promises: a
 //! record of each is written in the batch that removes the identifier from the catalog, so no crash
 //! leaves keys without an owner; the record is deleted when the keys are gone, also while the
-//! server runs. Must not know: catalog rows.
+//! server runs. Records that the log refers to stay until their documents are saved in the log (ADR
+//! 0051). Must not know: catalog rows, the log.
 //!
 //! The engine discards keys of dropped identifiers whenever it rewrites data; this module tells it
 //! the identifiers.
@@ -23,6 +24,30 @@ pub(crate) struct Leftover {
     pub(crate) table: Table,
     /// Estimated number of keys.
     pub(crate) keys: u64,
+    /// The log refers to records with this identifier: its keys in all tables stay until the
+    /// documents are saved.
+    pub(crate) is_referenced: bool,
+}
+
+/// In a record of an identifier, beside the number of a table: [`Leftover::is_referenced`].
+const REFERENCED: u8 = 0x80;
+
+impl Leftover {
+    /// As its byte in the record of the identifier says.
+    fn of_record(ident: u32, number: u8) -> Option<Leftover> {
+        Some(Leftover {
+            ident,
+            table: Table::from_number(number & !REFERENCED)?,
+            keys: u64::MAX,
+            is_referenced: number & REFERENCED != 0,
+        })
+    }
+
+    /// Its byte in the record of the identifier.
+    fn number(&self) -> u8 {
+        let referenced = if self.is_referenced { REFERENCED } else { 0 };
+        self.table.index() as u8 | referenced
+    }
 }
 
 /// Records of dropped identifiers, as on disk.
@@ -32,6 +57,9 @@ pub(crate) struct DroppedIdents {
     /// Identifiers that a reader of an earlier state still uses, with the commits that dropped
     /// them. The engine is not told of them yet.
     pub(super) awaited: Mutex<Vec<(CommitPos, Vec<Leftover>)>>,
+    /// Identifiers to whose records the log refers, with the commits that dropped them. The engine
+    /// is not told of them yet.
+    pub(super) referenced: Mutex<Vec<(CommitPos, Vec<Leftover>)>>,
 }
 
 impl DroppedIdents {
@@ -40,7 +68,7 @@ impl DroppedIdents {
     /// # Errors
     /// Engine failures.
     pub(crate) fn load(engine: &dyn Engine) -> Result<DroppedIdents> {
-        let mut records = Vec::new();
+        let (mut records, mut referenced) = (Vec::new(), Vec::new());
         let range = KeyRange {
             lower: b"d",
             upper: b"e",
@@ -54,12 +82,15 @@ impl DroppedIdents {
                 .and_then(|k| k.first_chunk::<4>())
                 .map(|k| u32::from_be_bytes(*k));
             if let Some(ident) = ident {
-                records.extend(
-                    value
-                        .iter()
-                        .filter_map(|t| Table::from_number(*t))
-                        .map(|t| (t, ident)),
-                );
+                let (kept, free): (Vec<Leftover>, Vec<Leftover>) = value
+                    .iter()
+                    .filter_map(|number| Leftover::of_record(ident, *number))
+                    .partition(|leftover| leftover.is_referenced);
+                records.extend(free.iter().map(|l| (l.table, ident)));
+                if !kept.is_empty() {
+                    // Nobody reads the state before a drop of an earlier process.
+                    referenced.push((CommitPos::default(), kept));
+                }
             }
             true
         };
@@ -70,17 +101,26 @@ impl DroppedIdents {
         Ok(DroppedIdents {
             records: Mutex::new(records),
             awaited: Mutex::default(),
+            referenced: Mutex::new(referenced),
         })
     }
 
     /// Identifiers whose keys are not all deleted.
     pub(crate) fn len(&self) -> usize {
         let awaited: usize = self.awaited.lock().iter().map(|(_, all)| all.len()).sum();
-        awaited + self.records.lock().len()
+        let referenced = self.referenced.lock();
+        let referenced: usize = referenced.iter().map(|(_, all)| all.len()).sum();
+        awaited + referenced + self.records.lock().len()
     }
 
     pub(crate) fn contains(&self, table: Table, ident: u32) -> bool {
         let is_it = |l: &Leftover| (l.table, l.ident) == (table, ident);
+        // In this order, since an identifier moves from the first list to one of the others.
+        let referenced = self.referenced.lock();
+        if referenced.iter().any(|(_, all)| all.iter().any(is_it)) {
+            return true;
+        }
+        drop(referenced);
         let awaited = self.awaited.lock();
         awaited.iter().any(|(_, all)| all.iter().any(is_it))
             || self.records.lock().contains(&(table, ident))
@@ -104,7 +144,7 @@ pub(crate) fn record(batch: &mut WriteBatch, leftovers: &[Leftover]) {
         let tables: Vec<u8> = leftovers
             .iter()
             .filter(|o| o.ident == l.ident)
-            .map(|o| o.table.index() as u8)
+            .map(Leftover::number)
             .collect();
         batch.put(Table::Meta, &meta::drop_key(l.ident), &tables);
         if l.table == Table::Idx {

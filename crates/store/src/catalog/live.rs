@@ -28,8 +28,6 @@ pub(crate) struct CollectionCounters {
     changed: AtomicU64,
     /// No entry of the log after this time refers to a record here.
     referenced: AtomicU64,
-    /// The documents of all records that entries up to this time refer to are saved.
-    saved: AtomicU64,
     order: Mutex<Order>,
     /// Ids arrived in key order so far, so key order is insertion order.
     in_order: AtomicBool,
@@ -96,7 +94,6 @@ impl CollectionCounters {
             bytes: AtomicI64::new(counts[1]),
             changed: AtomicU64::new(0),
             referenced: AtomicU64::new(0),
-            saved: AtomicU64::new(0),
             order: Mutex::new(order),
             in_order: AtomicBool::new(in_order),
             kept: AtomicBool::new(false),
@@ -139,16 +136,6 @@ impl CollectionCounters {
     /// As [`CollectionCounters::referenced_time`], when it is opened.
     pub(crate) fn set_referenced(&self, time: u64) {
         self.referenced.store(time, Ordering::Release);
-    }
-
-    /// The documents that entries up to this time refer to are saved in the log.
-    pub(crate) fn saved_time(&self) -> u64 {
-        self.saved.load(Ordering::Acquire)
-    }
-
-    /// Records that documents were saved.
-    pub(crate) fn note_saved(&self, time: u64) {
-        self.saved.fetch_max(time, Ordering::AcqRel);
     }
 
     /// Records that entries up to this time refer to records here.

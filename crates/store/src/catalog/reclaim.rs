@@ -21,6 +21,14 @@ impl Shared {
     /// uses an earlier state. Keys that remain after a failure are deleted by the sweeps, or by the
     /// engine when it rewrites data.
     pub(crate) fn remove_leftovers(&self, leftovers: Vec<Leftover>, dropped_at: CommitPos) {
+        let (referenced, leftovers): (Vec<_>, Vec<_>) =
+            leftovers.into_iter().partition(|l| l.is_referenced);
+        if !referenced.is_empty() {
+            self.dropped
+                .referenced
+                .lock()
+                .push((dropped_at, referenced));
+        }
         if leftovers.is_empty() {
             return;
         }
@@ -31,6 +39,39 @@ impl Shared {
         }
         drop(awaited);
         self.remove_unseen(&leftovers);
+    }
+
+    /// What dropped collections left to which the log refers, with the commits of the drops.
+    /// [`Shared::free_referenced`] is called with it once the documents are saved.
+    pub(crate) fn referenced_leftovers(&self) -> Vec<(CommitPos, Vec<Leftover>)> {
+        self.dropped.referenced.lock().clone()
+    }
+
+    /// Deletes the keys of dropped collections whose documents are saved in the log. The saved
+    /// documents are durable before any record goes.
+    ///
+    /// # Errors
+    /// Engine failures; the records stay.
+    pub(crate) fn free_referenced(&self, saved: &[(CommitPos, Vec<Leftover>)]) -> Result<()> {
+        let is_referenced = false;
+        let free = |l: &Leftover| Leftover {
+            is_referenced,
+            ..*l
+        };
+        let mut batch = WriteBatch::new();
+        let mut freed = Vec::with_capacity(saved.len());
+        for (dropped_at, leftovers) in saved {
+            let leftovers: Vec<Leftover> = leftovers.iter().map(free).collect();
+            record(&mut batch, &leftovers);
+            freed.push((*dropped_at, leftovers));
+        }
+        self.commit(WriteUnit::new(&batch).durable())?;
+        for (dropped_at, leftovers) in freed {
+            self.remove_leftovers(leftovers, dropped_at);
+        }
+        let mut referenced = self.dropped.referenced.lock();
+        referenced.retain(|each| !saved.contains(each));
+        Ok(())
     }
 
     /// Deletes the keys of identifiers that had readers when they were dropped and have none now.
@@ -228,6 +269,7 @@ impl Shared {
                         ident,
                         table,
                         keys: u64::MAX,
+                        is_referenced: false,
                     }];
                     let mut batch = WriteBatch::new();
                     record(&mut batch, &leftovers);

@@ -7,7 +7,6 @@ use crate::catalog::dropped;
 use crate::catalog::{CatalogRow, Collection, Kind, Shared, State};
 use crate::commit::WriteUnit;
 use crate::ddl::logged::Note;
-use crate::ddl::references::Writers;
 use crate::ddl::writer::CatalogWriter;
 use crate::format::meta;
 use crate::gate::ClosingGuard;
@@ -88,26 +87,22 @@ impl CatalogWriter<'_> {
                 return Ok(None);
             };
             self.check_write(ns)?;
-            self.save_referenced(Some(&c), Writers::Inside)?;
             // Writers inside finish first, later ones get an error that it is gone. Nothing else is
             // locked during the wait, so that only users of this collection wait.
             let closed = c.close(self.operation)?;
-            let referred = self.save_referenced(Some(&c), Writers::Out)?;
-            if let Some(indexes) = self.drop_alone(ns, &c, closed, referred)? {
+            if let Some(indexes) = self.drop_alone(ns, &c, closed)? {
                 return Ok(Some(indexes));
             }
         }
     }
 
     /// Drops a collection whose gate the caller has closed; `None` when the name leads to another
-    /// one by now. `referred`: documents were saved for the log, and must be durable before the
-    /// records go.
+    /// one by now.
     fn drop_alone(
         &self,
         ns: &Namespace,
         c: &Arc<Collection>,
         closed: ClosingGuard,
-        referred: bool,
     ) -> Result<Option<usize>> {
         let catalog = self.lock_catalog();
         let now = self.open_locked(&catalog, ns)?;
@@ -125,7 +120,7 @@ impl CatalogWriter<'_> {
         let mut rows =
             self.shared
                 .log_command(&mut batch, ns.db(), ns.coll(), Some(&c.uuid), &note);
-        let unit = WriteUnit::with_stamp(&mut batch, &mut rows).durable_if(referred);
+        let unit = WriteUnit::with_stamp(&mut batch, &mut rows);
         let pos = self.commit(unit.add_hook(gone))?;
         drop(closed);
         self.shared.remove_leftovers(leftovers, pos);
@@ -166,7 +161,6 @@ impl CatalogWriter<'_> {
         }
         self.check_write(from)?;
         self.check_write(to)?;
-        self.save_referenced(target.as_deref(), Writers::Inside)?;
         // As for a drop, nothing else is locked while writers are waited for. Gates are closed in
         // the order of names, so that two renames of the same pair cannot wait for each other.
         let mut both: Vec<&Collection> = [Some(&c), target.as_ref()]
@@ -179,7 +173,6 @@ impl CatalogWriter<'_> {
             .iter()
             .map(|c| c.close(self.operation))
             .collect::<Result<Vec<ClosingGuard>>>()?;
-        let referred = self.save_referenced(target.as_deref(), Writers::Out)?;
         let catalog = self.lock_catalog();
         let same = |ns: &Namespace, seen: Option<&Arc<Collection>>| -> Result<bool> {
             let now = self.open_locked(&catalog, ns)?;
@@ -213,7 +206,7 @@ impl CatalogWriter<'_> {
             .shared
             .log_command(&mut batch, from.db(), from.coll(), Some(&c.uuid), &note)
             .map(|rows| rows.add_namespace(NamespaceHash::hash(to.db(), Some(to.coll()))));
-        let unit = WriteUnit::with_stamp(&mut batch, &mut rows).durable_if(referred);
+        let unit = WriteUnit::with_stamp(&mut batch, &mut rows);
         let pos = self.commit(unit.add_hook(renamed))?;
         drop(closed);
         self.shared.remove_leftovers(leftovers, pos);

@@ -102,6 +102,7 @@ impl Collection {
             ident: index.ident(),
             table: Table::Idx,
             keys,
+            is_referenced: false,
         }
     }
 
@@ -121,13 +122,18 @@ impl Collection {
                 ident: self.ident,
                 table: Table::Cap,
                 keys: self.count(),
+                is_referenced: false,
             });
         }
         all.push(Leftover {
             ident: self.ident,
             table: Table::Doc,
             keys: self.count(),
+            is_referenced: false,
         });
+        let is_referenced = self.is_referenced();
+        let own = all.iter_mut().filter(|l| l.ident == self.ident);
+        own.for_each(|l| l.is_referenced = is_referenced);
         all
     }
 }

@@ -1,104 +1,120 @@
-//! Saves what the log refers to before many records are removed at once (ADR 0051). Promises: when
-//! the records of a collection are dropped, each document that an entry of the log refers to is
-//! saved in the log. Must not know: why they are dropped.
+//! Saves what the log refers to before the records of a dropped collection go (ADR 0051). Promises:
+//! an entry of the log that was not removed finds its document; a drop reads no record. Must
+//! not know: why a collection is dropped.
 
-use crate::catalog::Collection;
+use crate::catalog::{Collection, Shared};
 use crate::commit::WriteUnit;
-use crate::ddl::writer::CatalogWriter;
 use crate::error;
 use crate::format::log as row;
 use crate::format::record;
 use crate::log::{Log, records_of_row};
+use crate::store::Store;
 use model::Result;
-use storage::{Cursor, CursorOpts, KeyRange, Table, WriteBatch};
+use storage::{Cursor, CursorOpts, KeyRange, Table, WriteBatch, WriteClass};
 
-/// Rows visited between two checks of the operation.
+/// Rows visited between two calls of `go_on`.
 const ROWS_MAX: usize = 256;
 /// Bytes of saved documents in one commit.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Whether others may write to the collection meanwhile.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Writers {
-    /// Their inserts are left to a second call.
-    Inside,
-    /// The gate is closed.
-    Out,
-}
-
-/// Documents that are being saved.
-struct Saving<'s> {
-    catalog: &'s CatalogWriter<'s>,
-    log: &'s Log,
-    coll: &'s Collection,
-    writers: Writers,
-    /// Earlier entries are gone, or their documents are saved.
-    from: u64,
-    batch: WriteBatch,
-}
-
-impl CatalogWriter<'_> {
-    /// Saves the documents of a collection, if there is one, that the log refers to. Called once
-    /// while others write,
-    /// when most of the work is done, and again behind the closed gate, before the drop. A document
-    /// that is saved in vain does no harm.
-    ///
-    /// # Output
-    /// Whether the log may have referred to some.
-    ///
-    /// # Cost
-    /// None when nothing was inserted that the log still has. Otherwise the first call reads the
-    /// collection, or the log where that is smaller, and the second one the log from there on.
-    ///
-    /// # Errors
-    /// The reason when the operation is interrupted; engine failures.
-    pub(super) fn save_referenced(
-        &self,
-        coll: Option<&Collection>,
-        writers: Writers,
-    ) -> Result<bool> {
-        let Some((log, coll)) = self.shared.feed.as_deref().zip(coll) else {
-            return Ok(false);
-        };
-        let oldest = log.oldest().as_u64();
-        let saved = coll.live.saved_time();
-        if coll.is_view() || coll.is_log() || coll.live.referenced_time() < oldest {
-            return Ok(false);
-        }
-        // Commits up to here were applied. Behind the gate that is true of all of this collection.
-        let end = match writers {
-            Writers::Inside => log.visible().as_u64(),
-            Writers::Out => log.latest().as_u64(),
-        };
-        let mut saving = Saving {
-            catalog: self,
-            log,
-            coll,
-            writers,
-            from: oldest.max(saved.saturating_add(1)),
-            batch: WriteBatch::new(),
-        };
-        if coll.live.referenced_time() >= saving.from {
-            let log_bytes = log.counts(self.shared.engine.as_ref())?.1;
-            match saved >= oldest || coll.size_bytes() > log_bytes {
-                true => saving.walk_log()?,
-                false => saving.scan_records()?,
-            }
-            saving.write()?;
-            coll.live.note_saved(end);
-        }
-        Ok(true)
+impl Collection {
+    /// Whether entries of the log may refer to its records. Its gate is closed.
+    pub(super) fn is_referenced(&self) -> bool {
+        // A capped collection may have been another one when documents were inserted.
+        let has_records = !self.is_view() && !self.is_log();
+        let log = self.shared.feed.as_deref().filter(|_| has_records);
+        log.is_some_and(|log| self.live.referenced_time() >= log.oldest().as_u64())
     }
 }
 
-impl Saving<'_> {
+impl Store {
+    /// Saves the documents of dropped collections that the log refers to, then frees the space of
+    /// their records. To be called about every second.
+    ///
+    /// # Output
+    /// Collections for which this was done.
+    ///
+    /// # Cost
+    /// One lock when there is nothing to do. Otherwise each collection is read, or the log where
+    /// that is smaller.
+    ///
+    /// # Errors
+    /// Those of `go_on`, which is called repeatedly; engine failures. The records stay then.
+    pub fn save_references(&self, go_on: &dyn Fn() -> Result<()>) -> Result<usize> {
+        let all = self.shared.referenced_leftovers();
+        if all.is_empty() {
+            return Ok(0);
+        }
+        let leftovers = all.iter().flat_map(|(_, leftovers)| leftovers);
+        let records = leftovers.filter(|l| l.table == Table::Doc);
+        let mut collections = 0;
+        for leftover in records {
+            if let Some(log) = &self.shared.feed {
+                Saving::new(&self.shared, log, leftover.ident, go_on).save_all()?;
+            }
+            collections += 1;
+        }
+        self.shared.free_referenced(&all)?;
+        Ok(collections)
+    }
+}
+
+/// Documents under one identifier that are being saved. A document that is saved in vain does no
+/// harm.
+struct Saving<'s> {
+    shared: &'s Shared,
+    log: &'s Log,
+    ident: u32,
+    /// Earlier entries are gone. Above 0.
+    from: u64,
+    batch: WriteBatch,
+    go_on: &'s dyn Fn() -> Result<()>,
+}
+
+impl<'s> Saving<'s> {
+    fn new(
+        shared: &'s Shared,
+        log: &'s Log,
+        ident: u32,
+        go_on: &'s dyn Fn() -> Result<()>,
+    ) -> Saving<'s> {
+        Saving {
+            shared,
+            log,
+            ident,
+            // A record to which no entry refers has the time 0.
+            from: log.oldest().as_u64().max(1),
+            batch: WriteBatch::new(),
+            go_on,
+        }
+    }
+
+    /// Reads the records or the log, whichever is smaller.
+    fn save_all(&mut self) -> Result<()> {
+        let engine = self.shared.engine.as_ref();
+        let (lower, upper) = self.bounds();
+        let records = engine
+            .approx_size(Table::Doc, KeyRange::new(&lower, &upper))
+            .map_err(error::storage)?;
+        let is_log_smaller = records > self.log.counts(engine)?.1;
+        // A damaged row of the log hides what it refers to: all records are read then.
+        if !is_log_smaller || self.walk_log().is_err() {
+            self.scan_records()?;
+        }
+        self.write()
+    }
+
+    fn bounds(&self) -> ([u8; 4], [u8; 4]) {
+        (self.ident.to_be_bytes(), (self.ident + 1).to_be_bytes())
+    }
+
     /// Saves the documents of the records that have a time.
     fn scan_records(&mut self) -> Result<()> {
-        let (lower, upper) = self.coll.key_bounds();
+        let (lower, upper) = self.bounds();
         let mut cursor = self.cursor(Table::Doc, KeyRange::new(&lower, &upper))?;
         let (log, from, mut more) = (self.log, self.from, true);
         while more {
-            self.catalog.operation().check()?;
+            (self.go_on)()?;
             let batch = &mut self.batch;
             more = cursor
                 .visit(ROWS_MAX, &mut |_, value| {
@@ -120,11 +136,11 @@ impl Saving<'_> {
         let ident = self.log.ident;
         let (lower, upper) = (row::key(ident, self.from), (ident + 1).to_be_bytes());
         let mut cursor = self.cursor(Table::Log, KeyRange::new(&lower, &upper))?;
-        let engine = &self.catalog.shared.engine;
-        let (log, of) = (self.log, self.coll.ident);
+        let engine = &self.shared.engine;
+        let (log, of) = (self.log, self.ident);
         let (mut more, mut done) = (true, Ok(()));
         while more {
-            self.catalog.operation().check()?;
+            (self.go_on)()?;
             let batch = &mut self.batch;
             more = cursor
                 .visit(ROWS_MAX, &mut |key, value| {
@@ -145,7 +161,7 @@ impl Saving<'_> {
             fill_cache: false,
             ..CursorOpts::default()
         };
-        let engine = &self.catalog.shared.engine;
+        let engine = &self.shared.engine;
         engine.cursor(table, range, opts).map_err(error::storage)
     }
 
@@ -160,12 +176,9 @@ impl Saving<'_> {
         if self.batch.is_empty() {
             return Ok(());
         }
-        // Waiting is not allowed behind the closed gate.
-        if self.writers == Writers::Inside {
-            let bytes = self.batch.byte_len();
-            self.catalog.shared.admit(self.catalog.operation(), bytes);
-        }
-        self.catalog.commit(WriteUnit::new(&self.batch))?;
+        let bytes = self.batch.byte_len();
+        self.shared.engine.admit(bytes, WriteClass::Background);
+        self.shared.commit(WriteUnit::new(&self.batch))?;
         self.batch.clear();
         Ok(())
     }

@@ -150,13 +150,59 @@ fn a_drop_while_documents_are_referred_to_keeps_their_entries() {
         .drop_collection(&ns("a"))
         .unwrap();
     assert_eq!(dropped, Some(1));
+    assert_eq!(side.rows().1, 0, "the drop itself saves nothing");
+    let is_there = |entries: &[DocBuf]| entries.get(..before.len()) == Some(before.as_slice());
+    assert!(is_there(&side.entries(0)));
+    assert_eq!(side.store.sweep_dropped().unwrap(), 1, "the log needs them");
     side.reopen();
-    let after = side.entries(0);
-    assert_eq!(after.get(..before.len()), Some(before.as_slice()));
+    assert_eq!(side.store.sweep_unowned(&|| Ok(())).unwrap(), 0);
+    assert_eq!(side.store.sweep_dropped().unwrap(), 1);
+    assert!(is_there(&side.entries(0)));
+    let stop = || Err(model::MongoError::new(11601, "stop"));
+    assert_eq!(side.store.save_references(&stop).unwrap_err().code(), 11601);
+    assert!(is_there(&side.entries(0)));
+    assert_eq!(side.store.save_references(&|| Ok(())).unwrap(), 1);
+    assert_eq!(side.rows().1, 2000, "another call saves them");
+    assert_eq!(side.store.save_references(&|| Ok(())).unwrap(), 0);
+    assert_eq!(
+        side.store.sweep_dropped().unwrap(),
+        0,
+        "the records are gone"
+    );
+    side.reopen();
+    assert!(is_there(&side.entries(0)));
     assert!(side.store.truncate_log().unwrap());
     let (references, images) = side.rows();
     // The log is cut between rows, which have up to 128 entries.
     assert!(references < 20 && images < 128 * 3, "{references} {images}");
+}
+
+/// Its keys are in two tables.
+#[test]
+fn a_collection_that_was_capped_later_keeps_its_entries_when_it_is_dropped() {
+    let mut side = Side::new();
+    let pad = "u".repeat(500);
+    let docs: Vec<DocBuf> = (0..30i32)
+        .map(|n| doc! { "_id": n, "pad": pad.as_str() })
+        .collect();
+    side.insert("a", &docs);
+    let capped = doc! { "capped": true, "size": 1_000_000i64 };
+    let c = side.collection("a");
+    c.writer(test_operation())
+        .set_options(capped, None)
+        .unwrap();
+    let before = side.entries(0);
+    let writer = side.store.writer(test_operation());
+    writer.drop_collection(&ns("a")).unwrap();
+    drop(c);
+    side.reopen();
+    assert_eq!(side.store.sweep_dropped().unwrap(), 2);
+    assert_eq!(side.store.save_references(&|| Ok(())).unwrap(), 1);
+    assert_eq!(side.store.sweep_dropped().unwrap(), 0);
+    assert_eq!(side.rows().1, 30);
+    side.reopen();
+    assert_eq!(side.store.sweep_unowned(&|| Ok(())).unwrap(), 0);
+    assert_eq!(side.entries(0).get(..before.len()), Some(before.as_slice()));
 }
 
 #[test]
