@@ -267,7 +267,7 @@ impl Reader {
         }
     }
 
-    /// Ends a read whose remaining entries were counted in their ranges.
+    /// Ends the read. All entries that were left, `entries` of them, were counted without it.
     pub(super) fn end_counted(&mut self, env: &Env, entries: u64) {
         if let PlanScan::Index(scan) = &mut self.scan {
             scan.end_counted(entries);

@@ -57,8 +57,8 @@ pub(crate) struct DroppedIdents {
     /// Identifiers that a reader of an earlier state still uses, with the commits that dropped
     /// them. The engine is not told of them yet.
     pub(super) awaited: Mutex<Vec<(CommitPos, Vec<Leftover>)>>,
-    /// Identifiers to whose records the log refers, with the commits that dropped them. The engine
-    /// is not told of them yet.
+    /// Identifiers of records that the log refers to, with the commits that dropped them. The
+    /// engine does not know them yet.
     pub(super) referenced: Mutex<Vec<(CommitPos, Vec<Leftover>)>>,
 }
 

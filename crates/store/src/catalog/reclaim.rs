@@ -47,8 +47,8 @@ impl Shared {
         self.dropped.referenced.lock().clone()
     }
 
-    /// Deletes the keys of dropped collections whose documents are saved in the log. The saved
-    /// documents are durable before any record goes.
+    /// Deletes the keys of dropped collections. Their documents were saved in the log, and are
+    /// durable before any record goes.
     ///
     /// # Errors
     /// Engine failures; the records stay.

@@ -1,6 +1,6 @@
 //! Saves what the log refers to before the records of a dropped collection go (ADR 0051). Promises:
-//! an entry of the log that was not removed finds its document; a drop reads no record. Must
-//! not know: why a collection is dropped.
+//! an entry of the log that was not removed finds its document; a drop reads no record. Must not
+//! know: why a collection is dropped.
 
 use crate::catalog::{Collection, Shared};
 use crate::commit::WriteUnit;

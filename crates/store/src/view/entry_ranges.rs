@@ -1,5 +1,5 @@
-//! Divides the rest of an index scan by key into ranges, whose entries several threads can count at
-//! once. Must not know: what the entries are counted for, threads.
+//! Divides the rest of an index scan into ranges of keys. Several threads can count them at once.
+//! Must not know: what the entries are counted for, threads.
 
 use crate::catalog::Collection;
 use crate::error;

@@ -410,8 +410,8 @@ fn a_document_that_was_inserted_again_is_among_the_newest() {
     assert!(c.validate().unwrap().errors.is_empty());
 }
 
-/// An insert into a capped collection handles its documents in order: room for the first deletes
-/// the document whose `_id` the second has.
+/// An insert into a capped collection handles its documents in order. To make room for the first
+/// one it deletes an old document; the second one has the `_id` of that document.
 #[test]
 fn an_id_is_free_when_the_insert_itself_has_deleted_its_document() {
     let store = open(&Arc::new(MemoryEngine::new()));
