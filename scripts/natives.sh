@@ -5,6 +5,9 @@
 #   scripts/natives.sh sources   prints the folder of the package with RocksDB's sources; builds nothing
 # The cache is $QUARRY_CACHE, else $XDG_CACHE_HOME/quarry, else ~/.cache/quarry. Several checkouts may share it.
 # A build that was broken off goes on with the object files it has.
+# QUARRY_NATIVES_PROFILE makes another archive beside the ordinary one (scripts/release.sh):
+#   generate:FOLDER   one that writes to FOLDER how often each branch is taken, when its process ends
+#   use:FOLDER        one compiled with what is in FOLDER
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 purpose=${1:-build}
@@ -43,6 +46,18 @@ inputs=("$root"/natives/rocksdb/{Cargo.toml,Cargo.lock,rocksdb.mk} "$root/native
 key=$(cat "${inputs[@]}" | sha256sum | cut -c1-16)
 cache=$("$root/scripts/cache.sh")
 dir=$cache/rocksdb-$key-x86_64
+profile=
+case ${QUARRY_NATIVES_PROFILE:-} in
+  '') ;;
+  generate:*) profile=generate; profiles=${QUARRY_NATIVES_PROFILE#*:}; dir=$dir-generate ;;
+  use:*)
+    profile=use
+    profiles=${QUARRY_NATIVES_PROFILE#*:}
+    compgen -G "$profiles/*.gcda" >/dev/null || fail "no profile in $profiles"
+    dir=$dir-$(cat "$profiles"/*.gcda | sha256sum | cut -c1-8)
+    ;;
+  *) fail "QUARRY_NATIVES_PROFILE is '$QUARRY_NATIVES_PROFILE'; allowed are: generate:FOLDER, use:FOLDER" ;;
+esac
 
 build() {
   local sources lz4 zstd work=$dir.part jobs memory_gib
@@ -60,7 +75,7 @@ build() {
   echo "natives: compiling RocksDB once into $dir, $jobs at a time; an interrupted build continues next time" >&2
   # Without the variables of a make above: neither its options nor its job slots are meant for this one.
   env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -j "$jobs" -f "$root/natives/rocksdb/rocksdb.mk" OUT="$work" PACKAGE="$sources" \
-    LZ4="$lz4/liblz4/lib" ZSTD="$zstd/zstd/lib" CPU="$cpu" >&2 \
+    LZ4="$lz4/liblz4/lib" ZSTD="$zstd/zstd/lib" CPU="$cpu" PROFILE="$profile" PROFILES="${profiles:-}" >&2 \
     || fail "RocksDB does not compile (see above); the compiled files stay in $work"
   mkdir -p "$dir"
   mv "$work/librocksdb.a" "$dir/librocksdb.a"

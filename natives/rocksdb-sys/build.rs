@@ -24,7 +24,12 @@ fn main() {
     for input in INPUTS {
         println!("cargo::rerun-if-changed={}", root.join(input).display());
     }
-    for variable in ["QUARRY_CACHE", "XDG_CACHE_HOME", "HOME"] {
+    for variable in [
+        "QUARRY_CACHE",
+        "QUARRY_NATIVES_PROFILE",
+        "XDG_CACHE_HOME",
+        "HOME",
+    ] {
         println!("cargo::rerun-if-env-changed={variable}");
     }
     let ran = Command::new(&script)

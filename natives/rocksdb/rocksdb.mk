@@ -2,6 +2,7 @@
 #   PACKAGE  folder of the crate rust-librocksdb-sys: RocksDB's sources and the additions to its C interface
 #   LZ4 ZSTD folders with lz4.h and zstd.h
 #   CPU      options that say which processors the code may run on
+#   PROFILE  empty, or `generate` or `use`, with PROFILES, the folder of the profiles
 #   OUT      folder of the result; what is compiled stays there, so a compile that was broken off goes on
 # Options and definitions are those of the crate's own build script for Linux with its features lz4, zstd and
 # malloc-usable-size, except where a comment says otherwise.
@@ -55,10 +56,14 @@ groups := $(shell mkdir -p $(OUT) && cd $(PACKAGE) && wc -c $(sources) | awk -v 
   { filled += $$1; print "\043include \"" $$2 "\"" > (out "/" name ".cc") }')
 objects := $(groups:%=$(OUT)/%.o)
 
+# A part that the training did not reach is compiled as without a profile.
+profile_generate = -fprofile-generate=$(PROFILES) -fprofile-update=prefer-atomic
+profile_use = $(addprefix -fprofile-use=,$(wildcard $(PROFILES)/$*.gcda)) -fprofile-partial-training
+
 # Whole or not there, also after SIGKILL: written under another name first. The folder belongs to one state of the inputs, so
 # times of files say nothing.
 $(OUT)/%.o:
-	@$(CXX) $(options) -c $(OUT)/$*.cc -o $@.part
+	@$(CXX) $(options) $(if $(PROFILE),$(profile_$(PROFILE))) -c $(OUT)/$*.cc -o $@.part
 	@mv $@.part $@
 	@echo "natives: $$(ls $(OUT)/*.o | wc -l) of $(words $(groups)) parts of RocksDB compiled"
 
