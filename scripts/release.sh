@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Builds the server as one file that needs no library of the system it runs on, and packs it. Usage: release.sh [FOLDER]
 # FOLDER (target/dist) gets quarry-VERSION-x86_64-linux.tar.gz, its SHA-256, and the debug information apart.
+# The server is built twice: first one that counts which code runs (scripts/train.sh), then, with these counts, the released one.
+# That takes about 45 minutes on two processors; QUARRY_RELEASE_TRAINED=no leaves it out.
 # The binary is tried in a root folder with nothing else in it, as far as this user may make one.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -10,11 +12,41 @@ out=${1:-$target/dist}
 triple=x86_64-unknown-linux-gnu
 fail() { echo "release: $*" >&2; exit 1; }
 
+# build FLAGS: the server with these options of rustc.
+build() {
+  # PCRE2 is linked in, whatever this machine has installed.
+  PCRE2_SYS_STATIC=1 cargo build --release --locked -p quarry-server --features tikv --target $triple --config "target.$triple.rustflags=[$1]"
+}
+
+# train: sets `learnt` and QUARRY_NATIVES_PROFILE for a build that uses the counts.
+train() {
+  local folder part merge
+  merge=$(rustc --print sysroot)/lib/rustlib/$triple/bin/llvm-profdata
+  [ -x "$merge" ] || rustup component add llvm-tools || fail "the component llvm-tools of Rust is missing; QUARRY_RELEASE_TRAINED=no builds without it"
+  mkdir -p "$target"
+  folder=$(cd "$target" && pwd)/trained
+  rm -rf "$folder"
+  mkdir -p "$folder"/{rust,natives,used}
+  export QUARRY_NATIVES_PROFILE=generate:$folder/natives
+  scripts/natives.sh
+  build "'-Cprofile-generate=$folder/rust', '-Clink-arg=-lgcov'"
+  cargo build --manifest-path lab/Cargo.toml --target-dir "$target" --release --locked -p quarry-lab
+  scripts/train.sh "$target/$triple/release/quarry" "$target/release/quarry-lab" "$folder/runs"
+  "$merge" merge -o "$folder/quarry.profdata" "$folder"/rust/*.profraw
+  # The compiler names a profile by the path of the object file.
+  for part in "$folder"/natives/*.gcda; do
+    cp "$part" "$folder/used/$(grep -o 'group-[0-9]*' <<<"$part").gcda"
+  done
+  export QUARRY_NATIVES_PROFILE=use:$folder/used
+  learnt=", '-Cprofile-use=$folder/quarry.profdata'"
+}
+
+learnt=
+[ "${QUARRY_RELEASE_TRAINED:-yes}" = no ] || train
 scripts/natives.sh
-# PCRE2 is linked in, whatever this machine has installed. Random numbers come from the system call: a static binary cannot look
-# for the function at run time, and the file it would read instead is not everywhere.
-PCRE2_SYS_STATIC=1 cargo build --release --locked -p quarry-server --features tikv --target $triple \
-  --config "target.$triple.rustflags=['-Ctarget-feature=+crt-static', '--cfg', 'getrandom_backend=\"linux_getrandom\"']"
+# Random numbers come from the system call: a static binary cannot look for the function at run time, and the file it would read
+# instead is not everywhere.
+build "'-Ctarget-feature=+crt-static', '--cfg', 'getrandom_backend=\"linux_getrandom\"'$learnt"
 built=$target/$triple/release/quarry
 needed=$(readelf -d "$built" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 [ -z "$needed" ] || fail "the binary needs libraries of the system: $needed"
