@@ -30,7 +30,7 @@ train() {
   export QUARRY_NATIVES_PROFILE=generate:$folder/natives
   scripts/natives.sh
   build "'-Cprofile-generate=$folder/rust', '-Clink-arg=-lgcov'"
-  cargo build --manifest-path lab/Cargo.toml --target-dir "$target" --release --locked -p quarry-lab
+  env -u QUARRY_NATIVES_PROFILE cargo build --manifest-path lab/Cargo.toml --target-dir "$target" --release --locked -p quarry-lab
   scripts/train.sh "$target/$triple/release/quarry" "$target/release/quarry-lab" "$folder/runs"
   "$merge" merge -o "$folder/quarry.profdata" "$folder"/rust/*.profraw
   # The compiler names a profile by the path of the object file.
