@@ -33,9 +33,9 @@ train() {
   env -u QUARRY_NATIVES_PROFILE cargo build --manifest-path lab/Cargo.toml --target-dir "$target" --release --locked -p quarry-lab
   scripts/train.sh "$target/$triple/release/quarry" "$target/release/quarry-lab" "$folder/runs"
   "$merge" merge -o "$folder/quarry.profdata" "$folder"/rust/*.profraw
-  # The compiler names a profile by the path of the object file.
-  for part in "$folder"/natives/*.gcda; do
-    cp "$part" "$folder/used/$(grep -o 'group-[0-9]*' <<<"$part").gcda"
+  # The compiler names a profile by the path of the object file, which is another one in the next build.
+  find "$folder/natives" -name '*.gcda' | while read -r part; do
+    cp "$part" "$folder/used/$(basename "$part" | grep -o 'group-[0-9]*').gcda"
   done
   export QUARRY_NATIVES_PROFILE=use:$folder/used
   learnt=", '-Cprofile-use=$folder/quarry.profdata'"
