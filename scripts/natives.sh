@@ -60,7 +60,7 @@ case ${QUARRY_NATIVES_PROFILE:-} in
 esac
 
 build() {
-  local sources lz4 zstd work=$dir.part jobs memory_gib
+  local sources lz4 zstd work=$dir.part jobs memory_gib part
   read_metadata
   sources=$(package rust-librocksdb-sys)
   lz4=$(package lz4-sys)
@@ -72,6 +72,11 @@ build() {
   jobs=$(nproc)
   if [ "$jobs" -gt "$memory_gib" ]; then jobs=$((memory_gib > 1 ? memory_gib : 1)); fi
   mkdir -p "$work"
+  if [ "$profile" = use ]; then
+    # The compiler looks for the profile of an object below the object's own path.
+    mkdir -p "$profiles$work"
+    for part in "$profiles"/*.gcda; do cp "$part" "$profiles$work/$(basename "$part" .gcda).o.gcda"; done
+  fi
   echo "natives: compiling RocksDB once into $dir, $jobs at a time; an interrupted build continues next time" >&2
   # Without the variables of a make above: neither its options nor its job slots are meant for this one.
   env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -j "$jobs" -f "$root/natives/rocksdb/rocksdb.mk" OUT="$work" PACKAGE="$sources" \

@@ -58,7 +58,7 @@ objects := $(groups:%=$(OUT)/%.o)
 
 # A part that the training did not reach is compiled as without a profile.
 profile_generate = -fprofile-generate=$(PROFILES) -fprofile-update=prefer-atomic
-profile_use = $(addprefix -fprofile-use=,$(wildcard $(PROFILES)/$*.gcda)) -fprofile-partial-training
+profile_use = -fprofile-use=$(PROFILES) -fprofile-partial-training
 
 # Whole or not there, also after SIGKILL: written under another name first. The folder belongs to one state of the inputs, so
 # times of files say nothing.
