@@ -35,7 +35,7 @@ serve: build ## build and start the server
 	@mkdir -p "$(DBPATH)"
 	@exec "$(target)/release/quarry" serve --dbpath "$$(cd "$(DBPATH)" && pwd)" --port "$(PORT)" --bind_ip "$(BIND_IP)" $(OPTIONS)
 
-release: setup ## build the server as one static file, packed, in target/dist
+release: setup ## build the server as one static file, compiled for what runs often, packed, in target/dist (45 minutes)
 	@scripts/release.sh
 
 packages: release ## build Debian, npm and PyPI packages and a container image of the release, in target/dist
