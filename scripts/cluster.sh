@@ -14,7 +14,7 @@ store_version=v0.0.0-20231125025143-65768917ffc9
 tidb_version=v1.1.0-beta.0.20210407104700-3d8084e972d1
 etcd_version=v0.5.0-alpha.5.0.20201117041249-9487a87e2cbd
 # The number counts changes of what is built from these versions.
-folder=$("$root/scripts/cache.sh")/tikv-$pd_version-$store_version-3
+folder=$("$root/scripts/cache.sh")/tikv-$pd_version-$store_version-4
 
 say() { echo "cluster: $*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -86,12 +86,14 @@ change() {
   rm "$folder/before"
 }
 
-# Three lines of the store are changed. It listens on every address of the machine: here on the one it is given. A reverse scan makes
-# its iterator before it says at which time it reads, so it shows what was committed later. And it stores the keys of a transaction
-# with each of its locks, which TiKV does only where they are needed (asynchronous commits).
+# Four lines of the store are changed. It listens on every address of the machine: here on the one it is given. A reverse scan makes
+# its iterator before it says at which time it reads, so it shows what was committed later. It stores the keys of a transaction
+# with each of its locks, which TiKV does only where they are needed (asynchronous commits). And it writes the values of a transaction
+# once more, in one entry of its log, when a reader resolves its locks: TiKV writes only that they are committed, in parts.
 store_sources() {
   copy github.com/ngaut/unistore "$store_version" unistore
   change unistore/cmd/unistore-server/main.go 's/^\tlistenAddr := .*/\tlistenAddr := conf.Server.StoreAddr/'
+  change unistore/raftstore/config.go 's/^\(\t\tRaftEntryMaxSize: *\)8 \* MB,/\1256 * MB,/'
   copy github.com/pingcap/tidb "$tidb_version" tidb
   change tidb/store/mockstore/unistore/tikv/dbreader/db_reader.go 's/^\titer := r.getReverseIter()$/\tr.txn.SetReadTS(startTS)\n&/'
   change tidb/store/mockstore/unistore/tikv/server.go \

@@ -211,6 +211,11 @@ pub trait CheckedUnit: Reader {
     /// [`StorageError::Conflict`] when it has changed, and nothing was applied; the errors of
     /// [`Engine::apply`].
     fn commit(self: Box<Self>, batch: &WriteBatch, durability: Durability) -> Result<CommitPos>;
+
+    /// The announcements up to the beginning of the unit, see [`crate::Moment::announced`].
+    fn announced(&self) -> &[u8] {
+        &[]
+    }
 }
 
 /// Walks a range in key order, or in reverse.
@@ -285,6 +290,13 @@ pub trait Engine: Reader {
         Ok(None)
     }
 
+    /// As [`Engine::begin_checked`], for a change to what other processes keep in memory: with its
+    /// commit, every unit conflicts that began before it and commits after it. Other units wait
+    /// meanwhile, so it should be short.
+    fn begin_exclusive(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
+        Ok(None)
+    }
+
     /// Position of the newest commit that a read begun now may see. All that a client can conclude
     /// from a read is durable once [`Engine::durable_pos`] has reached the `last_pos` asked for
     /// after that read.
@@ -323,6 +335,12 @@ pub trait Engine: Reader {
     /// default does nothing, for engines that no other process reads.
     fn announce(&self, kept: fn(Table, &[u8]) -> bool) {
         let _ = kept;
+    }
+
+    /// Only keys of [`Table::Meta`] for which `counters` is true are ever added to. The default does
+    /// nothing, for engines in which a counter is one row.
+    fn expect_counters(&self, counters: fn(&[u8]) -> bool) {
+        let _ = counters;
     }
 
     /// Announces earlier commits that changed no such row; returns when the next moment of every

@@ -271,6 +271,18 @@ impl Cluster {
         txn: &mut Transaction,
         changes: &[Change],
     ) -> tikv_client::Result<u64> {
+        self.commit_checked(txn, changes, Vec::new())
+    }
+
+    /// As [`Cluster::commit`], unless one of the keys `read` has changed since the transaction
+    /// began.
+    #[expect(clippy::result_large_err, reason = "the client's own error")]
+    pub(crate) fn commit_checked(
+        &self,
+        txn: &mut Transaction,
+        changes: &[Change],
+        read: Vec<Vec<u8>>,
+    ) -> tikv_client::Result<u64> {
         let commit = async {
             for (key, value) in changes {
                 match value {
@@ -278,6 +290,7 @@ impl Cluster {
                     None => txn.delete(key.clone()).await?,
                 }
             }
+            txn.lock_keys(read).await?;
             let ts = txn.commit().await?;
             ts.map(|ts| ts.version())
                 .ok_or_else(|| Error::StringError("a commit of nothing".to_owned()))

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rustc_hash::FxHashMap;
-use storage::emulate::commit_group;
+use storage::emulate::{FixedView, commit_group};
 use storage::{
-    BatchOp, CommitPos, DurableHook, FlushEvent, Result, StorageError, Table, WriteBatch,
+    BatchOp, CommitPos, DurableHook, FlushEvent, KeyRange, Result, StorageError, Table, WriteBatch,
 };
 
 use crate::cluster::Cluster;
 use crate::lane::CommitExecutor;
-use crate::layout::Layout;
+use crate::layout::{Layout, inline};
 use crate::lease::Lease;
 use crate::overlay::{Overlay, WriterCache};
 use crate::view::View;
@@ -28,7 +28,7 @@ const GROUP_BYTES_MAX: usize = 512 << 10;
 const GROUP_BATCHES_MAX: usize = 256;
 
 /// Whether readers on other machines keep a row in memory.
-type CacheFilter = fn(Table, &[u8]) -> bool;
+pub(crate) type CacheFilter = fn(Table, &[u8]) -> bool;
 
 struct QueuedBatch {
     ticket: u64,
@@ -87,19 +87,8 @@ impl Commits {
     ) -> Result<Commits> {
         let mut lane = CommitExecutor::new(cluster, layout, lease);
         let ts = lane.recover(ts)?;
-        let mut listed = Vec::new();
-        let mut left = layout.piece_marker_range();
-        loop {
-            let rows = cluster.scan(ts, &left, crate::layout::SCAN_ROWS, true, false)?;
-            listed.extend(
-                rows.iter()
-                    .filter_map(|(key, _)| layout.parse_with_pieces(key)),
-            );
-            match rows.into_iter().nth(crate::layout::SCAN_ROWS - 1) {
-                Some((last, _)) => left.start = [&last[..], &[0]].concat(),
-                None => break,
-            }
-        }
+        let ts = fold_counters(&mut lane, cluster, layout, ts)?;
+        let listed = View::at(cluster, layout, ts, None).marked_idents()?;
         Ok(Commits {
             cluster: Arc::clone(cluster),
             layout: layout.clone(),
@@ -257,8 +246,30 @@ impl Commits {
     }
 }
 
+/// Adds the parts of counters, which members have left, to the counters.
+fn fold_counters(
+    lane: &mut CommitExecutor,
+    cluster: &Arc<Cluster>,
+    layout: &Layout,
+    mut ts: u64,
+) -> Result<u64> {
+    let view = View::at(cluster, layout, ts, None).with_parts(|_| true);
+    let parts = view.counter_parts(KeyRange::ALL.lower, KeyRange::ALL.upper)?;
+    for of_counter in parts.chunk_by(|a, b| a.key == b.key) {
+        let Some(first) = of_counter.first() else {
+            continue;
+        };
+        let mut sum = Vec::new();
+        view.get(Table::Meta, &first.key, &mut |value| sum = inline(value))?;
+        let gone = of_counter.iter().map(|part| (part.row.clone(), None));
+        let row = (layout.row(Table::Meta, &first.key), Some(sum));
+        ts = lane.write(std::iter::once(row).chain(gone).collect())?;
+    }
+    Ok(ts)
+}
+
 /// Whether an operation changes rows that readers keep in memory.
-fn is_kept(kept: CacheFilter, op: &BatchOp<'_>) -> bool {
+pub(crate) fn is_kept(kept: CacheFilter, op: &BatchOp<'_>) -> bool {
     match *op {
         BatchOp::Put { table, key, .. } | BatchOp::Delete { table, key } => kept(table, key),
         // Readers read counters again when they need them.

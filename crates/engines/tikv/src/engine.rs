@@ -10,78 +10,27 @@ use parking_lot::{Mutex, RwLock};
 use storage::emulate::{ChunkedCursor, FixedView, SharedView, check_order, sampled_size};
 use storage::{
     Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, IdentSet, KeyRange,
-    Reader, Result, Snapshot, StatSink, StorageError, Table, VerifyReport, WriteBatch, prefix_end,
+    Reader, Result, Snapshot, StatSink, StorageError, Table, VerifyReport, WriteBatch,
 };
 
 use crate::cluster::{Cluster, millis};
 use crate::commits::Commits;
-use crate::layout::{Layout, REQUEST_ROWS};
-use crate::lease::{Lease, LeaseOptions};
+use crate::config::{
+    Config, DISK_FORMAT, ROW_OVERHEAD_BYTES, caps, check_format, format_row, start,
+};
+use crate::layout::Layout;
+use crate::lease::Lease;
+use crate::lease_row::LeaseOptions;
+use crate::ranges;
 use crate::requests;
 use crate::tls::TlsFiles;
 use crate::versions::{StopSignal, VersionRetention};
 use crate::view::View;
 
-/// Version of the layout that this crate defines. History: 1 as in `layout.rs`.
-pub const DISK_FORMAT: u32 = 1;
-
-/// Keys removed in one commit by [`Engine::drop_range`].
-const DROP_ROWS: usize = 1_000;
-/// Bytes that TiKV stores for a row in addition to key and value.
-const ROW_OVERHEAD_BYTES: u64 = 30;
 /// A lease is renewed this many times before it would expire.
 const RENEWALS: u32 = 4;
-/// How much later than its end a lease may be renewed.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How often a thread checks whether the lease has expired.
 const WATCH_EVERY: Duration = Duration::from_millis(100);
-
-/// Options for opening.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// Addresses of PD, `host:port`.
-    pub pd: Vec<String>,
-    /// Files for TLS to PD and the stores; without them everything is sent in the clear.
-    pub tls: Option<TlsFiles>,
-    /// Name of the database in the cluster; see [`crate::is_prefix`].
-    pub prefix: String,
-    /// Name of this server, shown to servers that are refused because this one holds the lease.
-    pub name: String,
-    /// Address at which other servers reach this one, given to those that wait for it; may be
-    /// empty.
-    pub address: String,
-    /// Receives the address of the server that this one waits for, while it waits; empty before the
-    /// first answer and when that server gave none.
-    pub awaited: Option<Arc<Mutex<String>>>,
-    /// Wait while another server holds the lease, until this is set, instead of failing.
-    pub standby: Option<Arc<AtomicBool>>,
-    /// How long the lease holds when it is not renewed.
-    pub lease: Duration,
-    /// How long after its end a lease may still be renewed if no other server has taken it; after
-    /// that the engine has lost the database. Zero where other servers wait for the lease.
-    pub patience: Duration,
-    /// How long older views can read overwritten versions; after that the cluster may remove them.
-    /// `None` leaves the removal to another process, such as TiDB's garbage collector.
-    pub keep_versions: Option<Duration>,
-}
-
-impl Config {
-    /// Default options: a lease of ten seconds, versions for twenty minutes.
-    pub fn at(pd: Vec<String>, prefix: impl Into<String>) -> Config {
-        Config {
-            pd,
-            tls: None,
-            prefix: prefix.into(),
-            name: format!("process {}", std::process::id()),
-            address: String::new(),
-            awaited: None,
-            standby: None,
-            lease: Duration::from_secs(10),
-            patience: PATIENCE,
-            keep_versions: Some(Duration::from_secs(1_200)),
-        }
-    }
-}
 
 /// A database in a cluster, held by this process.
 pub struct TikvEngine {
@@ -120,14 +69,6 @@ fn watch(ending: &StopSignal, lease: &Lease, commits: &Commits, patience: Durati
     }
 }
 
-/// Starts a thread of the engine.
-fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(run)
-        .map_err(|e| StorageError::io(format!("cannot start the thread {name}"), e))
-}
-
 impl TikvEngine {
     /// Connects to the cluster and takes the lease.
     ///
@@ -137,14 +78,14 @@ impl TikvEngine {
     pub fn open(config: &Config) -> Result<TikvEngine> {
         let cluster = Arc::new(Cluster::connect(&config.pd, config.tls.as_ref())?);
         let layout = Layout::new(&config.prefix);
-        check_format(&cluster, &layout, &config.prefix)?;
+        let format = check_format(&cluster, &layout, &config.prefix)?;
         let terms = LeaseOptions {
             name: &config.name,
             address: &config.address,
             awaited: config.awaited.as_deref(),
             duration: config.lease,
             wait: config.standby.as_deref(),
-            format: format_row(),
+            format: format_row(format.max(DISK_FORMAT)),
         };
         let (lease, ts) = Lease::take(&cluster, &layout, &terms)?;
         let lease = Arc::new(lease);
@@ -183,7 +124,7 @@ impl TikvEngine {
             closed: AtomicBool::new(false),
         };
         // A new process does not need the scratch data of an earlier one.
-        engine.remove(Table::Tmp, KeyRange::ALL)?;
+        ranges::remove(&engine, Table::Tmp, KeyRange::ALL)?;
         Ok(engine)
     }
 
@@ -199,33 +140,6 @@ impl TikvEngine {
         Ok(Arc::new(self.commits.view()))
     }
 
-    /// Removes a range, a number of keys in each commit.
-    fn remove(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
-        while self.remove_some(table, range)? {
-            self.check_open()?;
-        }
-        Ok(())
-    }
-
-    /// Removes the first keys of a range in one commit. False when no key was left.
-    fn remove_some(&self, table: Table, range: KeyRange<'_>) -> Result<bool> {
-        let opts = CursorOpts {
-            keys_only: true,
-            limit_hint: DROP_ROWS,
-            ..CursorOpts::default()
-        };
-        let mut batch = WriteBatch::new();
-        self.cursor(table, range, opts)?
-            .visit(DROP_ROWS, &mut |key, _| {
-                batch.delete(table, key);
-                true
-            })?;
-        if batch.is_empty() {
-            return Ok(false);
-        }
-        self.commits.apply(&batch).map(|_| true)
-    }
-
     /// Removes the keys of all dropped idents immediately.
     ///
     /// # Errors
@@ -234,7 +148,7 @@ impl TikvEngine {
         for table in Table::ALL {
             let idents = Arc::clone(&self.dropped.read()[table.index()]);
             for ident in idents.iter() {
-                with_ident(ident, |range| self.remove(table, range))?;
+                ranges::with_ident(ident, |range| ranges::remove(self, table, range))?;
             }
         }
         Ok(())
@@ -267,49 +181,6 @@ impl Drop for TikvEngine {
             // Otherwise the next server waits until the lease has expired.
             let _ = self.lease.release();
         }
-    }
-}
-
-fn format_row() -> Vec<u8> {
-    format!("quarry format {DISK_FORMAT}").into_bytes()
-}
-
-pub(crate) fn check_format(cluster: &Cluster, layout: &Layout, prefix: &str) -> Result<()> {
-    let Some(row) = cluster.get(cluster.fetch_timestamp()?, &layout.format())? else {
-        return Ok(());
-    };
-    let found = std::str::from_utf8(&row).ok();
-    let found = found.and_then(|row| row.strip_prefix("quarry format ")?.parse().ok());
-    match found {
-        Some(format) if format <= DISK_FORMAT => Ok(()),
-        Some(found) => Err(StorageError::NewerFormat {
-            found,
-            supported: DISK_FORMAT,
-        }),
-        None => Err(StorageError::ForeignDirectory {
-            path: format!("prefix {prefix} of the cluster"),
-            found: "rows that Quarry did not write".to_owned(),
-        }),
-    }
-}
-
-fn with_ident<T>(ident: u32, f: impl FnOnce(KeyRange<'_>) -> Result<T>) -> Result<T> {
-    let lower = ident.to_be_bytes();
-    let mut upper = Vec::new();
-    prefix_end(&lower, &mut upper);
-    f(KeyRange::new(&lower, &upper))
-}
-
-pub(crate) fn caps() -> Caps {
-    Caps {
-        name: "tikv",
-        persistent: true,
-        key_bytes_max: 64 << 20,
-        value_bytes_max: 64 << 20,
-        batch_bytes_max: 128 << 20,
-        delete_range: true,
-        checkpoint: false,
-        request_rows: REQUEST_ROWS,
     }
 }
 
@@ -399,7 +270,7 @@ impl Engine for TikvEngine {
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
         self.check_open()?;
         range.check()?;
-        self.remove(table, range)
+        ranges::remove(self, table, range)
     }
 
     fn set_dropped(&self, table: Table, idents: Arc<IdentSet>) {
@@ -412,7 +283,7 @@ impl Engine for TikvEngine {
         if !self.dropped.read()[table.index()].contains(ident) {
             return Ok(false);
         }
-        with_ident(ident, |range| Ok(!self.remove_some(table, range)?))
+        ranges::with_ident(ident, |range| Ok(!ranges::remove_some(self, table, range)?))
     }
 
     fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64> {

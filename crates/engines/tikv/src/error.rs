@@ -32,6 +32,18 @@ pub(crate) fn corrupt(what: &str) -> StorageError {
     }
 }
 
+/// Whether a commit was refused because a key has changed since its transaction began: no commit
+/// was requested for its locks.
+pub(crate) fn is_conflict(error: &Error) -> bool {
+    match error {
+        Error::KeyError(e) => e.conflict.is_some() || e.already_exist.is_some(),
+        Error::MultipleKeyErrors(all) | Error::ExtractedErrors(all) => {
+            !all.is_empty() && all.iter().all(is_conflict)
+        }
+        _ => false,
+    }
+}
+
 /// Whether another attempt cannot succeed: all other errors may come from a region that moves, a
 /// store that restarts or a network failure.
 pub(crate) fn is_final(error: &Error) -> bool {

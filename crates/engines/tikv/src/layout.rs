@@ -10,8 +10,13 @@
 //! | `05` | number of the part, 4 bytes | a part of that batch |
 //! | `06` | table, ident | this ident has had values in pieces |
 //! | `07` | | holder of the lease and number of its last announcement |
+//! | `08` | number of a member, 2 bytes | lease of that member: which server it is, and until when |
+//! | `09` | member, number of its slot, 1 byte | written by every commit in that slot |
+//! | `0a` | | the last member that joined |
+//! | `0b` | | a member that changes what others keep in memory, and until when others wait for it |
 //! | `10` + table | stored key | `00` value, or `01` and its length, 4 bytes |
 //! | `20` + table | stored key, number of the piece, 4 bytes | a piece of a value |
+//! | `30` | stored key in `Meta`, member, slot | what commits in that slot have added to a counter |
 //!
 //! Promises: pure functions over bytes. Must not know: the cluster.
 
@@ -38,6 +43,23 @@ const PIECES: u8 = 1;
 pub fn is_prefix(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     (1..=PREFIX_BYTES_MAX).contains(&name.len()) && name.bytes().all(plain)
+}
+
+/// Bytes of a member and a slot at the end of a key.
+const SLOT_BYTES: usize = 3;
+
+/// One of the slots of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotId {
+    pub(crate) member: u16,
+    pub(crate) slot: u8,
+}
+
+impl SlotId {
+    fn to_bytes(self) -> [u8; SLOT_BYTES] {
+        let [high, low] = self.member.to_be_bytes();
+        [high, low, self.slot]
+    }
 }
 
 /// How a value is stored.
@@ -121,6 +143,57 @@ impl Layout {
 
     pub(crate) fn announcement_key(&self) -> Vec<u8> {
         self.key(7, &[])
+    }
+
+    pub(crate) fn member(&self, number: u16) -> Vec<u8> {
+        self.key(8, &[&number.to_be_bytes()])
+    }
+
+    /// Every row of [`Layout::member`].
+    pub(crate) fn members(&self) -> Range<Vec<u8>> {
+        self.key(8, &[])..self.key(9, &[])
+    }
+
+    /// The number from which [`Layout::member`] made a key.
+    pub(crate) fn parse_member(&self, key: &[u8]) -> Option<u16> {
+        let number = key.get(self.prefix.len() + 1..)?;
+        Some(u16::from_be_bytes(number.try_into().ok()?))
+    }
+
+    pub(crate) fn slot(&self, id: SlotId) -> Vec<u8> {
+        self.key(9, &[&id.to_bytes()])
+    }
+
+    /// Every row of [`Layout::slot`].
+    pub(crate) fn slots(&self) -> Range<Vec<u8>> {
+        self.key(9, &[])..self.key(10, &[])
+    }
+
+    pub(crate) fn roster(&self) -> Vec<u8> {
+        self.key(10, &[])
+    }
+
+    pub(crate) fn turn(&self) -> Vec<u8> {
+        self.key(11, &[])
+    }
+
+    /// The part of a counter that belongs to a slot.
+    pub(crate) fn counter_part(&self, stored: &[u8], id: SlotId) -> Vec<u8> {
+        self.key(0x30, &[stored, &id.to_bytes()])
+    }
+
+    /// The rows that may be parts of counters between two keys; see
+    /// [`Layout::parse_counter_part`].
+    pub(crate) fn counter_parts(&self, lower: &[u8], upper: &[u8]) -> Range<Vec<u8>> {
+        // The parts of a counter whose key is the beginning of `upper` may lie behind `upper`.
+        let end = self.key(0x30, &[upper, &[0xFF; SLOT_BYTES + 1]]);
+        self.key(0x30, &[lower])..end
+    }
+
+    /// The counter's key from which [`Layout::counter_part`] made a key.
+    pub(crate) fn parse_counter_part<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        let end = key.len().checked_sub(SLOT_BYTES)?;
+        key.get(self.prefix.len() + 1..end)
     }
 
     pub(crate) fn decision_key(&self) -> Vec<u8> {

@@ -31,87 +31,16 @@ use storage::{Result, StorageError};
 use crate::cluster::{Change, Cluster, RETRY_FOR, millis};
 use crate::error::{corrupt, unreachable_error};
 use crate::layout::Layout;
+use crate::lease_row::{LeaseOptions, LeaseRow, fence_row, locked_error, millis_of};
+use crate::membership::find_member;
 use crate::oracle_clock::OracleClock;
 use crate::process;
 
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The content of the lease row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct LeaseRow {
-    holder: u64,
-    until_ms: u64,
-    name: String,
-    /// The address at which other servers reach the holder; empty when it gave none.
-    address: String,
-    /// How long the lease holds after a renewal; 0 when the holder did not say.
-    holds_ms: u64,
-    /// Whether the holder reads the fence before each commit.
-    reads_fence: bool,
-    /// The process of the holder; see [`process::own`].
-    process: String,
-}
-
-/// Separates the texts of a row: name, address, duration, mark, process.
-const SEPARATOR: u8 = 0;
-/// The text that marks a holder that reads the fence before each commit.
-const READS_FENCE: &str = "reads fence";
 /// Largest difference between the oracle and this machine's clock, from one renewal to the next, at
 /// which the oracle counts as steady.
 const STEADY: Duration = Duration::from_secs(1);
-
-impl LeaseRow {
-    /// The row of a holder that begins at `ts`. How the oracle moves is only known after the first
-    /// renewal.
-    fn new(holder: u64, ts: u64, terms: &LeaseOptions<'_>) -> LeaseRow {
-        LeaseRow {
-            holder,
-            until_ms: millis(ts) + millis_of(terms.duration),
-            name: terms.name.to_owned(),
-            address: terms.address.to_owned(),
-            holds_ms: millis_of(terms.duration),
-            reads_fence: true,
-            process: process::identify_current(),
-        }
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        let (holder, until) = (self.holder.to_be_bytes(), self.until_ms.to_be_bytes());
-        let mut row = [&holder, &until, self.name.as_bytes()].concat();
-        row.push(SEPARATOR);
-        row.extend(self.address.as_bytes());
-        row.push(SEPARATOR);
-        row.extend(self.holds_ms.to_string().as_bytes());
-        row.push(SEPARATOR);
-        if self.reads_fence {
-            row.extend(READS_FENCE.as_bytes());
-        }
-        row.push(SEPARATOR);
-        row.extend(self.process.as_bytes());
-        row
-    }
-
-    fn decode(bytes: &[u8]) -> Option<LeaseRow> {
-        let (holder, rest) = bytes.split_first_chunk::<8>()?;
-        let (until, rest) = rest.split_first_chunk::<8>()?;
-        let mut texts = rest.splitn(5, |byte| *byte == SEPARATOR);
-        let mut text = || String::from_utf8_lossy(texts.next().unwrap_or_default()).into_owned();
-        Some(LeaseRow {
-            holder: u64::from_be_bytes(*holder),
-            until_ms: u64::from_be_bytes(*until),
-            name: text(),
-            address: text(),
-            holds_ms: text().parse().unwrap_or(0),
-            reads_fence: text() == READS_FENCE,
-            process: text(),
-        })
-    }
-
-    /// Whether its holder has released the lease.
-    fn is_released(&self) -> bool {
-        self.until_ms == 0
-    }
-}
 
 /// The row of another holder, and since when it is unchanged by this machine's clock.
 struct RowObservation {
@@ -146,32 +75,6 @@ impl RowObservation {
             true => left,
             false => left.max(by_oracle),
         }
-    }
-}
-
-/// Options for taking a lease.
-pub(crate) struct LeaseOptions<'a> {
-    /// Shown to servers that are refused.
-    pub(crate) name: &'a str,
-    /// Shown to servers that wait.
-    pub(crate) address: &'a str,
-    /// Receives the address of the server that is waited for.
-    pub(crate) awaited: Option<&'a Mutex<String>>,
-    /// How long the lease holds without renewal.
-    pub(crate) duration: Duration,
-    /// Wait while another server holds the lease, until this is set.
-    pub(crate) wait: Option<&'a AtomicBool>,
-    /// The value of the format row, written together with the lease.
-    pub(crate) format: Vec<u8>,
-}
-
-impl LeaseOptions<'_> {
-    fn waits(&self) -> bool {
-        self.wait.is_some() && !self.is_ending()
-    }
-
-    fn is_ending(&self) -> bool {
-        self.wait.is_some_and(|ended| ended.load(Ordering::Relaxed))
     }
 }
 
@@ -250,6 +153,14 @@ impl Lease {
                         return Err(locked_error(&other, ts));
                     }
                     std::thread::sleep(left.min(PAUSE));
+                    until = Instant::now() + RETRY_FOR;
+                    continue;
+                }
+                Ok(None) if let Some(member) = find_member(cluster, layout, ts)? => {
+                    if !terms.waits() {
+                        return Err(locked_error(&member, ts));
+                    }
+                    std::thread::sleep(PAUSE);
                     until = Instant::now() + RETRY_FOR;
                     continue;
                 }
@@ -428,54 +339,4 @@ pub(crate) fn announces(lease: Option<&[u8]>, announced: &[u8]) -> bool {
     let holder = lease.and_then(LeaseRow::decode).map(|row| row.holder);
     let by = announced.first_chunk().map(|by| u64::from_be_bytes(*by));
     holder.is_some() && holder == by
-}
-
-fn fence_row(holder: u64, number: u64) -> Vec<u8> {
-    [holder.to_be_bytes(), number.to_be_bytes()].concat()
-}
-
-fn millis_of(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn locked_error(other: &LeaseRow, ts: u64) -> StorageError {
-    let left = other.until_ms.saturating_sub(millis(ts)).div_ceil(1000);
-    StorageError::Locked {
-        path: format!(
-            "on TiKV, held by {} for {left} s unless it renews,",
-            other.name
-        ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_come_back() {
-        let row = LeaseRow {
-            holder: 7,
-            until_ms: u64::MAX,
-            name: "process 12".to_owned(),
-            address: String::new(),
-            holds_ms: 10_000,
-            reads_fence: false,
-            process: "boot pid 12 99".to_owned(),
-        };
-        assert_eq!(LeaseRow::decode(&row.encode()).as_ref(), Some(&row));
-        let row = LeaseRow {
-            address: "host:12".to_owned(),
-            reads_fence: true,
-            process: String::new(),
-            ..row
-        };
-        assert_eq!(LeaseRow::decode(&row.encode()), Some(row));
-        // The format of earlier versions.
-        let short = [&7u64.to_be_bytes()[..], &9u64.to_be_bytes(), b"one"].concat();
-        let row = LeaseRow::decode(&short).unwrap();
-        assert_eq!((row.name.as_str(), row.holds_ms), ("one", 0));
-        assert!(!row.reads_fence && row.process.is_empty());
-        assert_eq!(LeaseRow::decode(b"short"), None);
-    }
 }

@@ -19,22 +19,31 @@
 
 mod cluster;
 mod commits;
+mod config;
 mod engine;
 mod error;
 mod lane;
 mod layout;
 mod lease;
+mod lease_row;
+mod member;
+mod membership;
 mod moments;
 mod oracle_clock;
 mod overlay;
 mod process;
+mod ranges;
 mod reader;
 mod requests;
+mod slots;
 mod tls;
+mod turn;
 mod versions;
 mod view;
 
-pub use engine::{Config, DISK_FORMAT, TikvEngine};
+pub use config::{Config, DISK_FORMAT, MEMBER_FORMAT};
+pub use engine::TikvEngine;
 pub use layout::is_prefix;
+pub use member::TikvMember;
 pub use reader::TikvReader;
 pub use tls::TlsFiles;

@@ -17,6 +17,7 @@ use crate::layout::{
     INLINE_BYTES, Layout, PIECE_BYTES, StoredValue, decode_row, encode_pieces_row, ident, inline,
     pieces,
 };
+use crate::slots::Slot;
 use crate::view::View;
 
 /// Facts about the newest state that the only writer knows without reading.
@@ -41,6 +42,17 @@ impl WriterCache {
     }
 }
 
+/// The parts of counters that a commit in a slot changes.
+struct CounterParts<'a> {
+    slot: &'a Slot,
+    /// The part of this slot by the counter's key.
+    own: BTreeMap<Vec<u8>, [i64; 2]>,
+    /// Keys whose parts of all slots are removed.
+    cleared: FxHashSet<Vec<u8>>,
+    /// The rows of those parts.
+    cleared_rows: Vec<Vec<u8>>,
+}
+
 /// The changes of batches over a view.
 pub(crate) struct Overlay<'a> {
     view: &'a View,
@@ -48,6 +60,17 @@ pub(crate) struct Overlay<'a> {
     rows: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
     added: FxHashMap<Vec<u8>, [i64; 2]>,
     with_pieces: FxHashSet<(Table, u32)>,
+    /// Where several servers write: counters are sums of the parts of slots.
+    parts: Option<CounterParts<'a>>,
+}
+
+/// The changes of a commit in a slot.
+pub(crate) struct SlotChanges {
+    pub(crate) changes: Vec<Change>,
+    /// Parts of counters after the commit.
+    pub(crate) counters: BTreeMap<Vec<u8>, [i64; 2]>,
+    /// Whether other servers, and other slots, remember what this commit changes.
+    pub(crate) is_announced: bool,
 }
 
 /// What the writer knows once the changes are committed.
@@ -79,6 +102,21 @@ impl<'a> Overlay<'a> {
             rows: BTreeMap::new(),
             added: FxHashMap::default(),
             with_pieces: FxHashSet::default(),
+            parts: None,
+        }
+    }
+
+    /// As [`Overlay::new`], for a commit in a slot.
+    pub(crate) fn in_slot(view: &'a View, known: &'a WriterCache, slot: &'a Slot) -> Overlay<'a> {
+        let parts = CounterParts {
+            slot,
+            own: BTreeMap::new(),
+            cleared: FxHashSet::default(),
+            cleared_rows: Vec::new(),
+        };
+        Overlay {
+            parts: Some(parts),
+            ..Overlay::new(view, known)
         }
     }
 
@@ -93,13 +131,22 @@ impl<'a> Overlay<'a> {
 
     fn operate(&mut self, op: BatchOp<'_>) -> Result<()> {
         match op {
-            BatchOp::Put { table, key, value } => self.set(table, key, Some(value)),
-            BatchOp::Delete { table, key } => self.set(table, key, None),
+            BatchOp::Put { table, key, value } => {
+                self.clear_parts(table, key)?;
+                self.set(table, key, Some(value))
+            }
+            BatchOp::Delete { table, key } => {
+                self.clear_parts(table, key)?;
+                self.set(table, key, None)
+            }
             BatchOp::DeleteRange {
                 table,
                 lower,
                 upper,
             } => self.delete_range(table, KeyRange::new(lower, upper)),
+            BatchOp::Add { table, key, delta } if self.view.is_counter(table, key) => {
+                self.add_part(key, delta)
+            }
             BatchOp::Add { table, key, delta } => {
                 let old = self.counter(table, key)?;
                 let sum = counter_add(old, delta);
@@ -110,6 +157,51 @@ impl<'a> Overlay<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// Adds to the slot's part of a counter.
+    fn add_part(&mut self, key: &[u8], delta: [i64; 2]) -> Result<()> {
+        let Some(parts) = &mut self.parts else {
+            return Ok(());
+        };
+        let old = match (parts.own.get(key), parts.slot.counters.get(key)) {
+            (Some(own), _) => *own,
+            _ if parts.cleared.contains(key) => [0, 0],
+            (None, Some(remembered)) => *remembered,
+            (None, None) => self.view.counter_part(key, parts.slot.id)?,
+        };
+        parts.own.insert(key.to_vec(), counter_add(old, delta));
+        Ok(())
+    }
+
+    /// Removes the parts of a counter whose value is replaced.
+    fn clear_parts(&mut self, table: Table, key: &[u8]) -> Result<()> {
+        if !self.view.is_counter(table, key) {
+            return Ok(());
+        }
+        self.clear_parts_between(key, &[key, &[0]].concat())
+    }
+
+    fn clear_parts_between(&mut self, lower: &[u8], upper: &[u8]) -> Result<()> {
+        let Some(parts) = &mut self.parts else {
+            return Ok(());
+        };
+        for part in self.view.counter_parts(lower, upper)? {
+            parts.cleared.insert(part.key);
+            parts.cleared_rows.push(part.row);
+        }
+        let is_within = |key: &Vec<u8>| key.as_slice() >= lower && key.as_slice() < upper;
+        let own: Vec<_> = parts
+            .own
+            .keys()
+            .filter(|key| is_within(key))
+            .cloned()
+            .collect();
+        for key in own {
+            parts.own.remove(&key);
+            parts.cleared.insert(key);
+        }
+        Ok(())
     }
 
     fn counter(&self, table: Table, key: &[u8]) -> Result<[i64; 2]> {
@@ -155,6 +247,9 @@ impl<'a> Overlay<'a> {
         if range.is_empty() {
             return Ok(());
         }
+        if table == Table::Meta {
+            self.clear_parts_between(range.lower, range.upper)?;
+        }
         let mut stored = self.view.stored_keys(table, range)?;
         let from = place(range.lower).0.to_vec();
         let here = self.rows.range((table, from)..);
@@ -180,6 +275,42 @@ impl<'a> Overlay<'a> {
             self.rows.insert((table, key), kept);
         }
         Ok(())
+    }
+
+    /// The changes to commit in the slot.
+    ///
+    /// # Errors
+    /// Those of the cluster.
+    pub(crate) fn finish_in_slot(mut self, layout: &Layout) -> Result<SlotChanges> {
+        let parts = self.parts.take();
+        let (mut changes, learned) = self.finish(layout)?;
+        let mut is_announced = !learned.with_pieces.is_empty();
+        let mut counters = BTreeMap::new();
+        if let Some(parts) = parts {
+            is_announced |= !parts.cleared.is_empty();
+            let id = parts.slot.id;
+            let own: Vec<_> = parts
+                .own
+                .keys()
+                .map(|k| layout.counter_part(k, id))
+                .collect();
+            let cleared = parts
+                .cleared_rows
+                .into_iter()
+                .filter(|row| !own.contains(row));
+            changes.extend(cleared.map(|row| (row, None)));
+            let values = parts
+                .own
+                .values()
+                .map(|sum| Some(counter_encode(*sum).to_vec()));
+            changes.extend(own.iter().cloned().zip(values));
+            counters = parts.own;
+        }
+        Ok(SlotChanges {
+            changes,
+            counters,
+            is_announced,
+        })
     }
 
     /// The changes to commit, and what is known after the commit.

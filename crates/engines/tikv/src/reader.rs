@@ -18,7 +18,7 @@ use storage::{
 };
 
 use crate::cluster::{Cluster, millis};
-use crate::engine::{Config, caps, check_format};
+use crate::config::{Config, caps, check_format};
 use crate::layout::Layout;
 use crate::lease::announces;
 use crate::moments::RequestCombiner;

@@ -3,6 +3,7 @@
 //!
 //! Must not know: commits, leases.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,11 +11,14 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 use storage::emulate::long_keys::{entries, find, is_bucket, place};
 use storage::emulate::{FixedView, RowRequest, RowSource};
-use storage::{CommitPos, KeyRange, Result, RowBatch, StorageError, Table};
+use storage::{
+    CommitPos, KeyRange, Result, RowBatch, StorageError, Table, counter_add, counter_decode,
+    counter_encode,
+};
 
-use crate::cluster::{Cluster, Row};
+use crate::cluster::{Change, Cluster, Row};
 use crate::error::corrupt;
-use crate::layout::{Layout, REQUEST_ROWS, SCAN_ROWS, StoredValue, decode_row, pieces};
+use crate::layout::{Layout, REQUEST_ROWS, SCAN_ROWS, SlotId, StoredValue, decode_row, pieces};
 
 /// Pieces requested at a time.
 const PIECES_AT_ONCE: usize = 4;
@@ -27,7 +31,22 @@ pub(crate) struct View {
     taken: Instant,
     /// How long the view may be read.
     kept: Option<Duration>,
+    /// Which keys of `Meta` are counters that are sums of the parts of slots; `None` where one
+    /// server writes.
+    counters: Option<CounterFilter>,
 }
+
+/// The part of a counter that belongs to a slot.
+pub(crate) struct CounterPart {
+    /// The key of the counter.
+    pub(crate) key: Vec<u8>,
+    /// The key of the row.
+    pub(crate) row: Vec<u8>,
+    pub(crate) value: [i64; 2],
+}
+
+/// Whether a key of `Meta` is one to which batches add.
+pub(crate) type CounterFilter = fn(&[u8]) -> bool;
 
 impl View {
     /// The state at a timestamp.
@@ -43,7 +62,103 @@ impl View {
             ts,
             taken: Instant::now(),
             kept,
+            counters: None,
         }
+    }
+
+    /// This view of a database to which several servers write.
+    pub(crate) fn with_parts(self, counters: CounterFilter) -> View {
+        View {
+            counters: Some(counters),
+            ..self
+        }
+    }
+
+    /// Whether the value of a key is a sum of parts.
+    pub(crate) fn is_counter(&self, table: Table, key: &[u8]) -> bool {
+        let is_short = || place(key).1.is_none();
+        table == Table::Meta && self.counters.is_some_and(|filter| filter(key)) && is_short()
+    }
+
+    /// The part of a counter that belongs to a slot.
+    pub(crate) fn counter_part(&self, key: &[u8], id: SlotId) -> Result<[i64; 2]> {
+        let row = self
+            .cluster
+            .get(self.ts()?, &self.layout.counter_part(key, id))?;
+        Ok(row.as_deref().map_or([0, 0], counter_decode))
+    }
+
+    /// The parts of counters between two keys.
+    pub(crate) fn counter_parts(&self, lower: &[u8], upper: &[u8]) -> Result<Vec<CounterPart>> {
+        let mut parts = Vec::new();
+        let mut left = self.layout.counter_parts(lower, upper);
+        loop {
+            let rows = self
+                .cluster
+                .scan(self.ts()?, &left, SCAN_ROWS, false, false)?;
+            for (row, value) in &rows {
+                let key = self.layout.parse_counter_part(row).unwrap_or_default();
+                if key >= lower && key < upper {
+                    parts.push(CounterPart {
+                        key: key.to_vec(),
+                        row: row.clone(),
+                        value: counter_decode(value),
+                    });
+                }
+            }
+            match rows.into_iter().nth(SCAN_ROWS - 1) {
+                Some((last, _)) => left.start = next(last),
+                None => return Ok(parts),
+            }
+        }
+    }
+
+    /// The value of a counter: what was stored by one server, and the parts of slots.
+    fn sum(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let whole = self.get_stored(Table::Meta, key)?;
+        let parts = self.counter_parts(key, &[key, &[0]].concat())?;
+        if parts.is_empty() {
+            return Ok(whole);
+        }
+        let first = whole.as_deref().map_or([0, 0], counter_decode);
+        let sum = parts
+            .iter()
+            .fold(first, |sum, part| counter_add(sum, part.value));
+        Ok(Some(counter_encode(sum).to_vec()))
+    }
+
+    /// As [`RowSource::rows`] for `Meta`, with the sums of counters.
+    fn rows_with_sums(&self, wanted: &RowRequest<'_>, rows: &mut RowBatch) -> Result<bool> {
+        let mut stored = RowBatch::new();
+        let more = self.stored_rows(wanted, &mut stored)?;
+        let last = stored.iter().last().map(|(key, _)| [key, &[0]].concat());
+        let range = wanted.range;
+        let (lower, upper) = match last.filter(|_| more) {
+            Some(last) if wanted.reverse => (last[..last.len() - 1].to_vec(), range.upper.to_vec()),
+            Some(last) => (range.lower.to_vec(), last),
+            None => (range.lower.to_vec(), range.upper.to_vec()),
+        };
+        let mut merged: BTreeMap<Vec<u8>, Vec<u8>> = stored
+            .iter()
+            .map(|(key, value)| (key.to_vec(), value.to_vec()))
+            .collect();
+        for part in self.counter_parts(&lower, &upper)? {
+            let value = merged.entry(part.key).or_default();
+            let sum = counter_add(counter_decode(value), part.value);
+            *value = counter_encode(sum).to_vec();
+        }
+        rows.clear();
+        let mut merged: Vec<_> = merged.into_iter().collect();
+        if wanted.reverse {
+            merged.reverse();
+        }
+        for (key, value) in merged {
+            rows.push(&key, if wanted.keys_only { &[] } else { &value });
+            if wanted.is_full(rows) {
+                return Ok(true);
+            }
+        }
+        Ok(more)
     }
 
     /// The timestamp for reading.
@@ -136,6 +251,44 @@ impl View {
         }
     }
 
+    /// All idents that have values in pieces.
+    pub(crate) fn marked_idents(&self) -> Result<Vec<(Table, u32)>> {
+        let mut marked = Vec::new();
+        let mut left = self.layout.piece_marker_range();
+        loop {
+            let rows = self
+                .cluster
+                .scan(self.ts()?, &left, SCAN_ROWS, true, false)?;
+            let parsed = rows
+                .iter()
+                .map(|(key, _)| self.layout.parse_with_pieces(key));
+            marked.extend(parsed.flatten());
+            match rows.into_iter().nth(SCAN_ROWS - 1) {
+                Some((last, _)) => left.start = next(last),
+                None => return Ok(marked),
+            }
+        }
+    }
+
+    /// Changes that write the rows of a range as they are.
+    pub(crate) fn rows_as_they_are(&self, range: Range<Vec<u8>>) -> Result<Vec<Change>> {
+        let mut changes = Vec::new();
+        let mut left = range;
+        loop {
+            let rows = self
+                .cluster
+                .scan(self.ts()?, &left, SCAN_ROWS, false, false)?;
+            changes.extend(
+                rows.iter()
+                    .map(|(key, row)| (key.clone(), Some(row.clone()))),
+            );
+            match rows.into_iter().nth(SCAN_ROWS - 1) {
+                Some((last, _)) => left.start = next(last),
+                None => return Ok(changes),
+            }
+        }
+    }
+
     /// Number of pieces of values in a table.
     pub(crate) fn pieces_of(&self, table: Table) -> Result<usize> {
         let mut count = 0;
@@ -217,6 +370,9 @@ impl View {
 
 impl FixedView for View {
     fn get(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        if self.is_counter(table, key) {
+            return Ok(self.sum(key)?.map(|sum| f(&sum)).is_some());
+        }
         let (stored, rest) = place(key);
         let Some(value) = self.get_stored(table, stored)? else {
             return Ok(false);
@@ -237,6 +393,14 @@ impl FixedView for View {
         keys: &[&[u8]],
         each: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
+        if table == Table::Meta && self.counters.is_some() {
+            for (n, key) in keys.iter().enumerate() {
+                if !self.get(table, key, &mut |value| each(n, Some(value)))? {
+                    each(n, None);
+                }
+            }
+            return Ok(());
+        }
         for (first, some) in keys.chunks(SCAN_ROWS).enumerate() {
             let mut stored: Vec<_> = some.iter().map(|key| place(key).0).collect();
             stored.sort_unstable();
@@ -275,6 +439,15 @@ impl RowSource for View {
     }
 
     fn rows(&self, wanted: RowRequest<'_>, rows: &mut RowBatch) -> Result<bool> {
+        match wanted.table == Table::Meta && self.counters.is_some() {
+            true => self.rows_with_sums(&wanted, rows),
+            false => self.stored_rows(&wanted, rows),
+        }
+    }
+}
+
+impl View {
+    fn stored_rows(&self, wanted: &RowRequest<'_>, rows: &mut RowBatch) -> Result<bool> {
         rows.clear();
         if wanted.range.is_empty() {
             return Ok(false);
@@ -282,10 +455,10 @@ impl RowSource for View {
         let mut left = self.layout.rows(wanted.table, wanted.range);
         loop {
             let limit = (wanted.rows_max - rows.len()).clamp(1, SCAN_ROWS);
-            let found = self.scan(&wanted, &left, limit)?;
+            let found = self.scan(wanted, &left, limit)?;
             let full = found.len() == limit;
             for (key, row) in found {
-                if !self.take(&wanted, &key, row, rows)? {
+                if !self.take(wanted, &key, row, rows)? {
                     return Ok(true);
                 }
                 if wanted.reverse {

@@ -9,7 +9,7 @@ mod unit;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -47,6 +47,7 @@ impl MemoryEngine {
                 state: RwLock::new(State::default()),
                 closed: AtomicBool::new(false),
                 hooks: Mutex::default(),
+                exclusive_pos: AtomicU64::new(0),
             }),
             caps: Caps {
                 name: "memory",
@@ -135,6 +136,14 @@ impl Engine for MemoryEngine {
             return Ok(None);
         }
         let unit = MemoryUnit::begin(&self.shared, &self.caps)?;
+        Ok(Some(Box::new(unit)))
+    }
+
+    fn begin_exclusive(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
+        if !self.is_checked {
+            return Ok(None);
+        }
+        let unit = MemoryUnit::begin(&self.shared, &self.caps)?.exclusive();
         Ok(Some(Box::new(unit)))
     }
 

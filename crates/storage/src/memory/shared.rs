@@ -1,6 +1,6 @@
 //! State that the memory engine, its snapshots and its cursors share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -13,6 +13,8 @@ pub(super) struct Shared {
     pub(super) state: RwLock<State>,
     pub(super) closed: AtomicBool,
     pub(super) hooks: Mutex<Vec<DurableHook>>,
+    /// Position of the last commit of an exclusive unit. Changed under the lock of the state.
+    pub(super) exclusive_pos: AtomicU64,
 }
 
 impl Shared {

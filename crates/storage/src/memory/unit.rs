@@ -10,6 +10,7 @@ use crate::error::{Result, StorageError};
 use crate::keys::{KeyRange, Table};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A unit that detects conflicts, see [`CheckedUnit`].
 pub(super) struct MemoryUnit<'e> {
@@ -17,6 +18,7 @@ pub(super) struct MemoryUnit<'e> {
     caps: &'e Caps,
     snapshot: SharedSnapshot,
     seen: Mutex<Vec<ReadRange>>,
+    is_exclusive: bool,
 }
 
 /// A range of keys that was read; a single key is the range up to its successor.
@@ -33,7 +35,16 @@ impl<'e> MemoryUnit<'e> {
             caps,
             snapshot: SharedSnapshot(Arc::new(MemorySnapshot::take(shared)?)),
             seen: Mutex::default(),
+            is_exclusive: false,
         })
+    }
+
+    /// Makes it conflict with all units that commit after it and began before.
+    pub(super) fn exclusive(self) -> MemoryUnit<'e> {
+        MemoryUnit {
+            is_exclusive: true,
+            ..self
+        }
     }
 
     fn note(&self, table: Table, lower: &[u8], upper: &[u8]) {
@@ -82,11 +93,20 @@ impl CheckedUnit for MemoryUnit<'_> {
     fn commit(self: Box<Self>, batch: &WriteBatch, _: Durability) -> Result<CommitPos> {
         let began = self.snapshot.0.pos();
         let is_unchanged = |state: &State| {
-            self.seen.lock().iter().all(|seen| {
+            let exclusive_pos = &self.shared.exclusive_pos;
+            if exclusive_pos.load(Ordering::Relaxed) > began {
+                return false;
+            }
+            let is_unchanged = self.seen.lock().iter().all(|seen| {
                 let range = KeyRange::new(&seen.lower, &seen.upper);
                 let now = state.range(seen.table, range, state.pos());
                 state.range(seen.table, range, began).eq(now)
-            })
+            });
+            if is_unchanged && self.is_exclusive {
+                // The next position is that of this batch.
+                exclusive_pos.store(state.pos() + 1, Ordering::Relaxed);
+            }
+            is_unchanged
         };
         let applied = self.shared.apply_if(batch, self.caps, is_unchanged)?;
         applied.ok_or(StorageError::Conflict)

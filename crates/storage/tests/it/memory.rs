@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use storage::conformance::{self, Factory};
 use storage::{
-    Durability, Engine, KeyRange, MemoryEngine, Reader, StorageError, Table, WriteBatch,
+    Durability, Engine, KeyRange, MemoryEngine, Reader, StorageError, Table, Unit, WriteBatch,
 };
 
 struct Memory;
@@ -103,6 +103,34 @@ fn a_unit_whose_reads_were_changed_conflicts_and_applies_nothing() {
             engine.apply(&reset, Durability::Buffered).unwrap();
         }
     }
+}
+
+#[test]
+fn units_in_progress_conflict_with_an_exclusive_commit() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new_checked());
+    let commit = |unit: Unit<'_>, key: &[u8]| unit.commit(&batch(key, b"1"), Durability::Buffered);
+    let before = engine.begin().unwrap();
+    let exclusive = engine.begin_exclusive().unwrap().unwrap();
+    let at = exclusive
+        .commit(&batch(b"catalog", b"1"), Durability::Buffered)
+        .unwrap();
+    assert!(matches!(
+        commit(before, b"own"),
+        Err(StorageError::Conflict)
+    ));
+    assert_eq!(engine.last_pos(), at);
+    commit(engine.begin().unwrap(), b"own").unwrap();
+    // One that fails makes nobody conflict.
+    let exclusive = engine.begin_exclusive().unwrap().unwrap();
+    assert!(exclusive.get(Table::Doc, b"own", &mut Vec::new()).unwrap());
+    let before = engine.begin().unwrap();
+    commit(engine.begin().unwrap(), b"own2").unwrap();
+    engine
+        .apply(&batch(b"own", b"2"), Durability::Buffered)
+        .unwrap();
+    let refused = exclusive.commit(&batch(b"catalog", b"2"), Durability::Buffered);
+    assert!(matches!(refused, Err(StorageError::Conflict)));
+    commit(before, b"own3").unwrap();
 }
 
 #[test]

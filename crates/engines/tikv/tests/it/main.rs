@@ -6,6 +6,7 @@ mod contract;
 mod doors;
 mod large;
 mod lease;
+mod member;
 mod outage;
 mod reader;
 mod tls;

@@ -1,0 +1,530 @@
+//! A server among several that write to one database at the same time. A unit is a transaction of
+//! the cluster: it reads at its beginning, and the stores detect conflicts with other servers.
+//!
+//! Promises: the contract of `docs/storage-contract.md` with units that detect conflicts; no two
+//! servers write one row on the ordinary path. Must not know: what the rows mean.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, RwLock};
+use storage::emulate::{ChunkedCursor, FixedView, SharedView, check_order, sampled_size};
+use storage::{
+    Caps, CheckedUnit, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushEvent,
+    Follower, IdentSet, KeyRange, Moment, Reader, Result, Snapshot, StatSink, StorageError, Table,
+    VerifyReport, WriteBatch,
+};
+use tikv_client::Transaction;
+
+use crate::cluster::{Change, Cluster, RETRY_FOR, millis};
+use crate::commits::{CacheFilter, is_kept};
+use crate::config::{
+    Config, MEMBER_FORMAT, ROW_OVERHEAD_BYTES, caps, check_format, format_row, start,
+};
+use crate::error::unreachable_error;
+use crate::layout::{Layout, SlotId};
+use crate::lease_row::{LeaseOptions, millis_of};
+use crate::membership::Membership;
+use crate::moments::RequestCombiner;
+use crate::overlay::{Overlay, WriterCache};
+use crate::ranges;
+use crate::requests;
+use crate::slots::{SlotCommits, SlotPool};
+use crate::turn::{Turn, TurnGuard};
+use crate::versions::StopSignal;
+use crate::view::{CounterFilter, View};
+
+/// How long other members wait for a change of what they keep in memory, at most.
+const TURN: Duration = Duration::from_secs(1);
+/// How long a commit that has begun takes, usually; the change begins afterwards.
+const DRAIN: Duration = Duration::from_millis(2);
+const PAUSE: Duration = Duration::from_millis(2);
+/// A lease is renewed this many times before it would expire.
+const RENEWALS: u32 = 4;
+
+/// A database in a cluster, to which this process and others write.
+pub struct TikvMember {
+    commits: SlotCommits,
+    slots: SlotPool,
+    caps: Caps,
+    /// The newest time that was read or committed.
+    newest: AtomicU64,
+    together: RequestCombiner<Result<Moment>>,
+    /// Taken by the exclusive unit of this member.
+    turn: Turn,
+    kept: OnceLock<CacheFilter>,
+    counters: OnceLock<CounterFilter>,
+    /// What is known of values in pieces, as of the announcement with these bytes.
+    pieces: Mutex<(Vec<u8>, Arc<WriterCache>)>,
+    hooks: Mutex<Vec<DurableHook>>,
+    /// How long a moment may be read.
+    keep_versions: Option<Duration>,
+    dropped: RwLock<[Arc<IdentSet>; Table::ALL.len()]>,
+    ending: Arc<StopSignal>,
+    renewing: Mutex<Option<JoinHandle<()>>>,
+    committed: AtomicU64,
+    conflicts: AtomicU64,
+    closed: AtomicBool,
+}
+
+impl TikvMember {
+    /// Connects to the cluster and joins the database. Uses the options for the addresses, TLS, the
+    /// prefix, the name and address of this server, the lease, and how long overwritten versions
+    /// can be read.
+    ///
+    /// # Errors
+    /// [`StorageError::Locked`], [`StorageError::ForeignDirectory`],
+    /// [`StorageError::NewerFormat`], [`StorageError::Unreachable`], [`StorageError::Untrusted`]
+    pub fn join(config: &Config) -> Result<TikvMember> {
+        let cluster = Arc::new(Cluster::connect(&config.pd, config.tls.as_ref())?);
+        let layout = Layout::new(&config.prefix);
+        check_format(&cluster, &layout, &config.prefix)?;
+        let terms = LeaseOptions {
+            name: &config.name,
+            address: &config.address,
+            awaited: None,
+            duration: config.lease,
+            wait: None,
+            format: format_row(MEMBER_FORMAT),
+        };
+        let (membership, ts) = Membership::join(&cluster, &layout, &terms)?;
+        let membership = Arc::new(membership);
+        let ending = Arc::new(StopSignal::default());
+        let renewing = {
+            let (ending, membership) = (Arc::clone(&ending), Arc::clone(&membership));
+            let every = config.lease / RENEWALS;
+            start("quarry-member", move || {
+                while !ending.wait(every) && membership.lost_reason().is_none() {
+                    // A failed renewal is followed by another one.
+                    let _ = membership.renew();
+                }
+            })?
+        };
+        let slots = SlotPool::new(membership.slots());
+        Ok(TikvMember {
+            commits: SlotCommits {
+                cluster,
+                layout,
+                membership,
+            },
+            slots,
+            caps: caps(),
+            newest: AtomicU64::new(ts),
+            together: RequestCombiner::default(),
+            turn: Turn::default(),
+            kept: OnceLock::new(),
+            counters: OnceLock::new(),
+            pieces: Mutex::default(),
+            hooks: Mutex::default(),
+            keep_versions: config.keep_versions,
+            dropped: RwLock::default(),
+            ending,
+            renewing: Mutex::new(Some(renewing)),
+            committed: AtomicU64::new(0),
+            conflicts: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StorageError::Closed);
+        }
+        match self.commits.membership.lost_reason() {
+            Some(why) => Err(StorageError::Unreachable(why)),
+            None => Ok(()),
+        }
+    }
+
+    fn at(&self, ts: u64) -> Arc<View> {
+        let (cluster, layout) = (&self.commits.cluster, &self.commits.layout);
+        let view = View::at(cluster, layout, ts, self.keep_versions);
+        // Without a filter every key may be a counter.
+        let counters = self.counters.get().copied().unwrap_or(|_| true);
+        Arc::new(view.with_parts(counters))
+    }
+
+    fn latest(&self) -> Result<Arc<View>> {
+        self.check_open()?;
+        Ok(self.at(self.newest.load(Ordering::Acquire)))
+    }
+
+    /// Gets one time of the oracle, and makes one request to a store.
+    fn ask(&self) -> Result<Moment> {
+        let ts = self.commits.cluster.fetch_timestamp()?;
+        let announced = self.commits.membership.read_shared(ts)?.announced;
+        self.newest.fetch_max(ts, Ordering::AcqRel);
+        Ok(Moment {
+            snapshot: Arc::new(SharedView(self.at(ts))),
+            announced,
+        })
+    }
+
+    /// Begins a unit, when no other member has its turn at a change that all wait for.
+    fn begin_unit(&self) -> Result<MemberUnit<'_>> {
+        loop {
+            self.check_open()?;
+            // In two phases: the lock of the first shows readers that a commit is in progress.
+            let (txn, ts) = self.commits.cluster.begin(false)?;
+            let rows = self.commits.membership.read_shared(ts)?;
+            if rows.turn.is_some_and(|until_ms| until_ms > millis(ts)) {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            return Ok(MemberUnit {
+                member: self,
+                announced: rows.announced,
+                txn,
+                view: self.at(ts),
+                read: Mutex::default(),
+                turn: None,
+            });
+        }
+    }
+
+    /// Takes the turn of this member, and begins a unit.
+    fn begin_turn(&self) -> Result<MemberUnit<'_>> {
+        let turn = self.turn.take();
+        let until = Instant::now() + RETRY_FOR;
+        loop {
+            let mut unit = self.begin_unit()?;
+            let until_ms = millis(unit.view.pos().0).saturating_add(millis_of(TURN));
+            let change = [self.commits.membership.turn_change(until_ms)];
+            match self.commits.cluster.commit(&mut unit.txn, &change) {
+                Ok(_) => break,
+                Err(e) => {
+                    // Another member takes its turn, or the answer was lost: then it is ours.
+                    let _ = self.commits.cluster.roll_back(&mut unit.txn);
+                    if Instant::now() >= until {
+                        return Err(unreachable_error("taking a turn", e));
+                    }
+                }
+            }
+        }
+        std::thread::sleep(DRAIN);
+        let unit = self.begin_unit()?;
+        Ok(MemberUnit {
+            turn: Some(turn),
+            ..unit
+        })
+    }
+
+    /// What is known of values in pieces at the time of a view.
+    fn known_pieces(&self, view: &View, announced: &[u8]) -> Result<Arc<WriterCache>> {
+        let mut pieces = self.pieces.lock();
+        if pieces.0 != announced {
+            let known = Arc::new(WriterCache::new(view.marked_idents()?.into_iter()));
+            *pieces = (announced.to_vec(), known);
+        }
+        Ok(Arc::clone(&pieces.1))
+    }
+
+    fn commit(&self, unit: MemberUnit<'_>, batch: &WriteBatch) -> Result<CommitPos> {
+        self.caps.check_sizes(batch)?;
+        self.check_open()?;
+        let known = self.known_pieces(&unit.view, &unit.announced)?;
+        let mut slot = self.slots.take();
+        if slot.announced != unit.announced {
+            // Another server may have removed parts of counters.
+            slot.counters.clear();
+            slot.announced.clone_from(&unit.announced);
+        }
+        let mut overlay = Overlay::in_slot(&unit.view, &known, &slot);
+        overlay.add(batch)?;
+        let mut made = overlay.finish_in_slot(&self.commits.layout)?;
+        if made.changes.is_empty() && unit.turn.is_none() {
+            return Ok(self.last_pos());
+        }
+        slot.number += 1;
+        if unit.turn.is_some() {
+            made.changes.extend(self.turn_changes(&unit.view, slot.id)?);
+        }
+        let kept = self.kept.get();
+        let is_announced = kept.is_some_and(|kept| batch.iter().any(|op| is_kept(*kept, &op)));
+        if is_announced || made.is_announced || unit.turn.is_some() {
+            let (id, number) = (slot.id, slot.number);
+            made.changes
+                .push(self.commits.membership.announcement(id, number));
+        }
+        let read = unit.read.into_inner();
+        let done = self.commits.commit(&mut slot, unit.txn, made.changes, read);
+        match &done {
+            Ok(at) => {
+                slot.counters.extend(made.counters);
+                self.newest.fetch_max(*at, Ordering::AcqRel);
+                self.committed.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(StorageError::Conflict) => {
+                slot.counters.clear();
+                self.conflicts.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(_) => {
+                slot.counters.clear();
+                self.call_hooks(FlushEvent::Lost);
+            }
+        }
+        drop(slot);
+        let pos = done.map(CommitPos)?;
+        self.call_hooks(FlushEvent::Durable(pos));
+        Ok(pos)
+    }
+
+    /// The rows that an exclusive commit writes so that every unit conflicts that is in progress:
+    /// those of all slots, as they are, and that of members, for one that is joining.
+    fn turn_changes(&self, view: &View, own: SlotId) -> Result<Vec<Change>> {
+        let layout = &self.commits.layout;
+        let mut changes = view.rows_as_they_are(layout.slots())?;
+        changes.retain(|(key, _)| *key != layout.slot(own));
+        changes.extend(view.rows_as_they_are(layout.roster()..layout.turn())?);
+        changes.push((layout.turn(), None));
+        Ok(changes)
+    }
+
+    fn call_hooks(&self, flushed: FlushEvent) {
+        for hook in self.hooks.lock().iter() {
+            hook(flushed);
+        }
+    }
+
+    /// Removes the keys of all dropped idents immediately.
+    ///
+    /// # Errors
+    /// Those of the cluster.
+    pub fn sweep(&self) -> Result<()> {
+        for table in Table::ALL {
+            let idents = Arc::clone(&self.dropped.read()[table.index()]);
+            for ident in idents.iter() {
+                ranges::with_ident(ident, |range| ranges::remove(self, table, range))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(&self) {
+        self.ending.end();
+        if let Some(thread) = self.renewing.lock().take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for TikvMember {
+    fn drop(&mut self) {
+        let _ = self.close();
+    }
+}
+
+/// A transaction of the cluster.
+struct MemberUnit<'m> {
+    member: &'m TikvMember,
+    txn: Transaction,
+    view: Arc<View>,
+    /// The announcements up to its beginning.
+    announced: Vec<u8>,
+    /// The rows that were read.
+    read: Mutex<Vec<Vec<u8>>>,
+    /// It is this member's turn at a change that all others wait for.
+    turn: Option<TurnGuard<'m>>,
+}
+
+impl MemberUnit<'_> {
+    fn note(&self, table: Table, key: &[u8]) {
+        let stored = storage::emulate::long_keys::place(key).0;
+        let row = self.member.commits.layout.row(table, stored);
+        self.read.lock().push(row);
+    }
+}
+
+impl Reader for MemberUnit<'_> {
+    fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.note(table, key);
+        self.view.get(table, key, f)
+    }
+
+    fn multi_get(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        keys.iter().for_each(|key| self.note(table, key));
+        self.view.multi_get(table, keys, each)
+    }
+
+    fn cursor(&self, _: Table, _: KeyRange<'_>, _: CursorOpts) -> Result<Box<dyn Cursor>> {
+        Err(StorageError::Unsupported(
+            "TiKV does not detect that a range has changed since it was read",
+        ))
+    }
+}
+
+impl CheckedUnit for MemberUnit<'_> {
+    fn commit(self: Box<Self>, batch: &WriteBatch, _: Durability) -> Result<CommitPos> {
+        self.member.commit(*self, batch)
+    }
+
+    fn announced(&self) -> &[u8] {
+        &self.announced
+    }
+}
+
+impl Reader for TikvMember {
+    fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.latest()?.get(table, key, f)
+    }
+
+    fn multi_get(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.latest()?.multi_get(table, keys, each)
+    }
+
+    fn cursor(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        opts: CursorOpts,
+    ) -> Result<Box<dyn Cursor>> {
+        range.check()?;
+        let view = self.latest()?;
+        Ok(Box::new(ChunkedCursor::new(view, table, range, opts)))
+    }
+}
+
+impl Follower for TikvMember {
+    fn moment(&self) -> Result<Moment> {
+        self.check_open()?;
+        self.together.ask(|| self.ask())
+    }
+}
+
+impl Engine for TikvMember {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        Ok(Arc::new(SharedView(self.latest()?)))
+    }
+
+    /// Applies a batch that rests on no read: after a conflict it is applied to the newer state.
+    fn apply(&self, batch: &WriteBatch, _: Durability) -> Result<CommitPos> {
+        let until = Instant::now() + RETRY_FOR;
+        loop {
+            match self.commit(self.begin_unit()?, batch) {
+                Err(StorageError::Conflict) if Instant::now() < until => {}
+                done => return done,
+            }
+        }
+    }
+
+    fn begin_checked(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
+        Ok(Some(Box::new(self.begin_unit()?)))
+    }
+
+    fn begin_exclusive(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
+        Ok(Some(Box::new(self.begin_turn()?)))
+    }
+
+    fn last_pos(&self) -> CommitPos {
+        CommitPos(self.newest.load(Ordering::Acquire))
+    }
+
+    fn durable_pos(&self) -> CommitPos {
+        // A commit is on a majority of the replicas before readers see it.
+        self.last_pos()
+    }
+
+    fn wait_durable(&self, _: CommitPos) -> Result<()> {
+        match self.commits.membership.lost_reason() {
+            _ if self.closed.load(Ordering::Acquire) => Err(StorageError::Closed),
+            Some(context) => Err(StorageError::ReadOnly { context }),
+            None => Ok(()),
+        }
+    }
+
+    fn on_durable(&self, hook: DurableHook) {
+        self.hooks.lock().push(hook);
+    }
+
+    fn announce(&self, kept: CacheFilter) {
+        // This is the only place that sets it.
+        let _ = self.kept.set(kept);
+    }
+
+    fn expect_counters(&self, counters: fn(&[u8]) -> bool) {
+        // This is the only place that sets it.
+        let _ = self.counters.set(counters);
+    }
+
+    fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
+        self.check_open()?;
+        range.check()?;
+        ranges::remove(self, table, range)
+    }
+
+    fn set_dropped(&self, table: Table, idents: Arc<IdentSet>) {
+        self.dropped.write()[table.index()] = idents;
+    }
+
+    fn is_gone(&self, table: Table, ident: u32) -> Result<bool> {
+        self.check_open()?;
+        if !self.dropped.read()[table.index()].contains(ident) {
+            return Ok(false);
+        }
+        ranges::with_ident(ident, |range| Ok(!ranges::remove_some(self, table, range)?))
+    }
+
+    fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64> {
+        self.check_open()?;
+        range.check()?;
+        sampled_size(self, table, range, ROW_OVERHEAD_BYTES)
+    }
+
+    fn shared_time_ms(&self) -> Option<u64> {
+        let newest = millis(self.newest.load(Ordering::Acquire));
+        Some(self.commits.membership.now_ms().max(newest))
+    }
+
+    fn stats(&self, sink: &mut StatSink<'_>) {
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        sink("commits", number(self.committed.load(Ordering::Relaxed)));
+        sink("conflicts", number(self.conflicts.load(Ordering::Relaxed)));
+        requests::report_counts(&mut |name, count| {
+            sink(&format!("requests.{name}"), number(count))
+        });
+    }
+
+    fn checkpoint(&self, _: &Path) -> Result<()> {
+        self.check_open()?;
+        Err(StorageError::Unsupported(
+            "a copy of a TiKV cluster is made with its own tools (br)",
+        ))
+    }
+
+    fn verify(&self) -> Result<VerifyReport> {
+        self.check_open()?;
+        check_order(self)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.check_open()
+    }
+
+    fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.stop();
+        match self.commits.membership.lost_reason() {
+            Some(_) => Ok(()),
+            None => self.commits.membership.leave(),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Several servers that write to one database at the same time: each is a member with a number of
+//! its own, which owns slots (`slots`). A member's row is a lease in the oracle's time; it says who
+//! is alive, and nothing of what is stored depends on it: a member whose number was given to
+//! another one conflicts with the rows of its slots, however late its commit arrives.
+//!
+//! Promises: a number belongs to one member; no member writes while one server holds the whole
+//! database ([`crate::lease`]). Must not know: commits, tables.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use storage::{Result, StorageError};
+
+use crate::cluster::{Change, Cluster, RETRY_FOR, millis};
+use crate::error::{corrupt, unreachable_error};
+use crate::layout::{Layout, SCAN_ROWS, SlotId};
+use crate::lease_row::{LeaseOptions, LeaseRow, fence_row, locked_error, millis_of};
+use crate::oracle_clock::OracleClock;
+use crate::process;
+
+/// Slots of a member: this many of its commits run at a time.
+pub(crate) const SLOTS: u8 = 16;
+/// Most members of a database at a time.
+const MEMBERS_MAX: u16 = 256;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Rows that all members read when they begin something.
+#[derive(Default)]
+pub(crate) struct SharedRows {
+    pub(crate) announced: Vec<u8>,
+    /// The time of the oracle until which another member has its turn.
+    pub(crate) turn: Option<u64>,
+}
+
+/// The right of this server to write beside others.
+pub(crate) struct Membership {
+    cluster: Arc<Cluster>,
+    layout: Layout,
+    number: u16,
+    holder: u64,
+    duration: Duration,
+    /// The reason why it is lost for good.
+    lost: Mutex<Option<String>>,
+    clock: OracleClock,
+}
+
+impl Membership {
+    /// Joins: takes a number that belongs to no living member, and its slots. The second output is
+    /// the time of that commit.
+    ///
+    /// # Errors
+    /// [`StorageError::Locked`] while one server holds the whole database or all numbers are taken,
+    /// [`StorageError::Unreachable`]
+    pub(crate) fn join(
+        cluster: &Arc<Cluster>,
+        layout: &Layout,
+        terms: &LeaseOptions<'_>,
+    ) -> Result<(Membership, u64)> {
+        // Unique in the cluster for all time.
+        let holder = cluster.fetch_timestamp()?;
+        let until = Instant::now() + RETRY_FOR;
+        loop {
+            let (mut txn, ts) = cluster.begin(false)?;
+            check_not_held(cluster, layout, ts)?;
+            let number = find_free(cluster, layout, holder, ts)?;
+            let row = LeaseRow::new(holder, ts, terms);
+            let mut changes = vec![
+                (layout.roster(), Some(fence_row(holder, 0))),
+                (layout.member(number), Some(row.encode())),
+                // A server that holds the whole database has lost it.
+                (layout.fence(), Some(fence_row(holder, 0))),
+                (layout.announcement_key(), Some(fence_row(holder, 0))),
+                (layout.format(), Some(terms.format.clone())),
+            ];
+            changes
+                .extend(slots_of(number).map(|id| (layout.slot(id), Some(fence_row(holder, 0)))));
+            let failed = match cluster.commit(&mut txn, &changes) {
+                Ok(at) => {
+                    let member = Membership {
+                        cluster: Arc::clone(cluster),
+                        layout: layout.clone(),
+                        number,
+                        holder,
+                        duration: terms.duration,
+                        lost: Mutex::default(),
+                        clock: OracleClock::start(millis(at)),
+                    };
+                    return Ok((member, at));
+                }
+                Err(e) => e,
+            };
+            let _ = cluster.roll_back(&mut txn);
+            if Instant::now() >= until {
+                return Err(unreachable_error("joining the database", failed));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// The slots of this member.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = SlotId> {
+        slots_of(self.number)
+    }
+
+    /// The row of a slot after its commit with this number.
+    pub(crate) fn slot_change(&self, id: SlotId, number: u64) -> Change {
+        (self.layout.slot(id), Some(fence_row(self.holder, number)))
+    }
+
+    /// The row that announces a change to the memory of other servers. Each number of a slot
+    /// belongs to one commit.
+    pub(crate) fn announcement(&self, id: SlotId, number: u64) -> Change {
+        let row = [fence_row(self.holder, number), vec![id.slot]].concat();
+        (self.layout.announcement_key(), Some(row))
+    }
+
+    /// The row with which this member takes its turn at a change that others wait for, until this
+    /// time of the oracle.
+    pub(crate) fn turn_change(&self, until_ms: u64) -> Change {
+        (self.layout.turn(), Some(fence_row(self.holder, until_ms)))
+    }
+
+    /// The time of the oracle until which another member has such a turn.
+    fn others_turn(&self, row: &[u8]) -> Option<u64> {
+        let holder = u64::from_be_bytes(*row.first_chunk()?);
+        let until_ms = u64::from_be_bytes(*row.last_chunk()?);
+        (holder != self.holder).then_some(until_ms)
+    }
+
+    /// The rows that all members read when they begin something.
+    ///
+    /// # Errors
+    /// Those of the cluster.
+    pub(crate) fn read_shared(&self, ts: u64) -> Result<SharedRows> {
+        let keys = [self.layout.announcement_key(), self.layout.turn()];
+        let mut rows = SharedRows::default();
+        for (key, row) in self.cluster.batch_get(ts, &keys)? {
+            match key == self.layout.turn() {
+                true => rows.turn = self.others_turn(&row),
+                false => rows.announced = row,
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The number of the last commit in a slot; `None` when another member has the slot.
+    ///
+    /// # Errors
+    /// [`StorageError::Corrupt`]
+    pub(crate) fn read_slot(&self, row: Option<&[u8]>) -> Result<Option<u64>> {
+        let row = row.and_then(|row| Some((row.first_chunk::<8>()?, row.last_chunk::<8>()?)));
+        let (holder, number) = row.ok_or_else(|| corrupt("the row of a slot"))?;
+        let is_own = u64::from_be_bytes(*holder) == self.holder;
+        Ok(is_own.then(|| u64::from_be_bytes(*number)))
+    }
+
+    /// Milliseconds since 1970 by the oracle, as of the last renewal.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
+    /// The reason why it is lost for good.
+    pub(crate) fn lost_reason(&self) -> Option<String> {
+        self.lost.lock().clone()
+    }
+
+    /// Ends the right of this server to write.
+    pub(crate) fn lose(&self, why: &str) {
+        self.lost.lock().get_or_insert_with(|| why.to_owned());
+    }
+
+    /// Extends the lease.
+    ///
+    /// # Errors
+    /// Those of the cluster; [`StorageError::ReadOnly`] when another member has the number.
+    pub(crate) fn renew(&self) -> Result<()> {
+        self.write(|ts| millis(ts) + millis_of(self.duration))
+    }
+
+    /// Gives the number back.
+    ///
+    /// # Errors
+    /// As [`Membership::renew`].
+    pub(crate) fn leave(&self) -> Result<()> {
+        self.lose("the member has left");
+        self.write(|_| 0)
+    }
+
+    fn write(&self, until_ms: impl FnOnce(u64) -> u64) -> Result<()> {
+        let step = "renewing a member's lease";
+        let (mut txn, ts) = self.cluster.begin(false)?;
+        self.clock.set(millis(ts));
+        let key = self.layout.member(self.number);
+        let found = self.cluster.get_in(&mut txn, &key);
+        let found = found.map_err(|e| unreachable_error(step, e))?;
+        let found = found.as_deref().and_then(LeaseRow::decode);
+        let Some(mut row) = found.filter(|row| row.holder == self.holder) else {
+            let why = format!("another server has become member {}", self.number);
+            self.lose(&why);
+            return Err(StorageError::ReadOnly { context: why });
+        };
+        row.until_ms = until_ms(ts);
+        let written = self.cluster.commit(&mut txn, &[(key, Some(row.encode()))]);
+        written.map(|_| ()).map_err(|e| unreachable_error(step, e))
+    }
+}
+
+fn slots_of(member: u16) -> impl Iterator<Item = SlotId> {
+    (0..SLOTS).map(move |slot| SlotId { member, slot })
+}
+
+fn is_alive(row: &LeaseRow, ts: u64) -> bool {
+    row.until_ms > millis(ts) && !process::is_gone(row.process())
+}
+
+/// Fails while one server holds the whole database. Its reads rest on the clock of its machine, so
+/// its lease must have run out for as long as it held.
+fn check_not_held(cluster: &Cluster, layout: &Layout, ts: u64) -> Result<()> {
+    let row = cluster.get(ts, &layout.lease())?;
+    let row = row.as_deref().and_then(LeaseRow::decode);
+    let Some(row) = row.filter(|row| !row.is_released()) else {
+        return Ok(());
+    };
+    let reads_until = row.until_ms.saturating_add(row.holds_ms());
+    match reads_until > millis(ts) && !process::is_gone(row.process()) {
+        true => Err(locked_error(&row, ts)),
+        false => Ok(()),
+    }
+}
+
+/// The rows of all members, by number.
+fn members(cluster: &Cluster, layout: &Layout, ts: u64) -> Result<Vec<(u16, LeaseRow)>> {
+    let mut all = Vec::new();
+    let mut left = layout.members();
+    loop {
+        let rows = cluster.scan(ts, &left, SCAN_ROWS, false, false)?;
+        all.extend(
+            rows.iter()
+                .filter_map(|(key, row)| Some((layout.parse_member(key)?, LeaseRow::decode(row)?))),
+        );
+        match rows.into_iter().nth(SCAN_ROWS - 1) {
+            Some((last, _)) => left.start = [&last[..], &[0]].concat(),
+            None => return Ok(all),
+        }
+    }
+}
+
+/// A living member, for a server that wants the whole database.
+///
+/// # Errors
+/// Those of the cluster.
+pub(crate) fn find_member(cluster: &Cluster, layout: &Layout, ts: u64) -> Result<Option<LeaseRow>> {
+    let mut all = members(cluster, layout, ts)?.into_iter();
+    Ok(all.find_map(|(_, row)| is_alive(&row, ts).then_some(row)))
+}
+
+/// The smallest number that belongs to no living member. A row of `holder` is from an attempt whose
+/// answer was lost.
+fn find_free(cluster: &Cluster, layout: &Layout, holder: u64, ts: u64) -> Result<u16> {
+    let taken: Vec<u16> = members(cluster, layout, ts)?
+        .into_iter()
+        .filter(|(_, row)| row.holder != holder && is_alive(row, ts))
+        .map(|(number, _)| number)
+        .collect();
+    let free = (0..MEMBERS_MAX).find(|number| !taken.contains(number));
+    free.ok_or_else(|| StorageError::Locked {
+        path: format!("on TiKV, which has {MEMBERS_MAX} members,"),
+    })
+}

@@ -1,0 +1,185 @@
+//! The slots of a member. A commit takes a free slot for itself and writes the slot's row, which
+//! no other commit writes meanwhile: so commits of a member run side by side, and what became of a
+//! commit whose answer was lost is seen in the row.
+//!
+//! Promises: a commit is applied completely or not at all, and its outcome is known or the
+//! membership is lost; a commit that failed is never applied later. Must not know: batches, tables.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use rustc_hash::FxHashMap;
+use storage::{Result, StorageError};
+use tikv_client::Transaction;
+
+use crate::cluster::{Change, Cluster, RETRY_FOR};
+use crate::error::is_conflict;
+use crate::layout::{Layout, SlotId};
+use crate::membership::Membership;
+
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A slot.
+pub(crate) struct Slot {
+    pub(crate) id: SlotId,
+    /// Number of its last commit.
+    pub(crate) number: u64,
+    /// The parts of counters in this slot, as of its last commit.
+    pub(crate) counters: FxHashMap<Vec<u8>, [i64; 2]>,
+    /// The announcement up to which no other server has removed one of them.
+    pub(crate) announced: Vec<u8>,
+}
+
+/// The free slots.
+pub(crate) struct SlotPool {
+    free: Mutex<Vec<Slot>>,
+    returned: Condvar,
+}
+
+/// A slot that belongs to one commit.
+pub(crate) struct SlotGuard<'p> {
+    pool: &'p SlotPool,
+    slot: Option<Slot>,
+}
+
+impl SlotPool {
+    pub(crate) fn new(ids: impl Iterator<Item = SlotId>) -> SlotPool {
+        let slot = |id| Slot {
+            id,
+            number: 0,
+            counters: FxHashMap::default(),
+            announced: Vec::new(),
+        };
+        SlotPool {
+            free: Mutex::new(ids.map(slot).collect()),
+            returned: Condvar::new(),
+        }
+    }
+
+    /// Takes a slot; waits while none is free. The one that was returned last, because it
+    /// remembers most.
+    pub(crate) fn take(&self) -> SlotGuard<'_> {
+        let mut free = self.free.lock();
+        loop {
+            match free.pop() {
+                Some(slot) => {
+                    return SlotGuard {
+                        pool: self,
+                        slot: Some(slot),
+                    };
+                }
+                None => self.returned.wait(&mut free),
+            }
+        }
+    }
+}
+
+impl Deref for SlotGuard<'_> {
+    type Target = Slot;
+
+    fn deref(&self) -> &Slot {
+        self.slot.as_ref().expect("present until the drop")
+    }
+}
+
+impl DerefMut for SlotGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Slot {
+        self.slot.as_mut().expect("present until the drop")
+    }
+}
+
+impl Drop for SlotGuard<'_> {
+    fn drop(&mut self) {
+        self.pool.free.lock().extend(self.slot.take());
+        self.pool.returned.notify_one();
+    }
+}
+
+/// Commits in slots.
+pub(crate) struct SlotCommits {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) layout: Layout,
+    pub(crate) membership: Arc<Membership>,
+}
+
+impl SlotCommits {
+    /// Commits a transaction that began before the reads on which it rests. The caller has
+    /// increased the number of the slot.
+    ///
+    /// # Input
+    /// `read`: keys whose change since the beginning is a conflict, too.
+    ///
+    /// # Output
+    /// The time from which the changes are visible.
+    ///
+    /// # Errors
+    /// [`StorageError::Conflict`] when nothing was applied and nothing will be;
+    /// [`StorageError::ReadOnly`] when the membership is lost and nothing was applied;
+    /// [`StorageError::Undetermined`]
+    pub(crate) fn commit(
+        &self,
+        slot: &mut Slot,
+        mut txn: Transaction,
+        changes: Vec<Change>,
+        read: Vec<Vec<u8>>,
+    ) -> Result<u64> {
+        let mut all = vec![self.membership.slot_change(slot.id, slot.number)];
+        all.extend(changes);
+        match self.cluster.commit_checked(&mut txn, &all, read) {
+            Ok(at) => return Ok(at),
+            Err(e) if is_conflict(&e) => {
+                // No commit was requested for the locks.
+                let _ = self.cluster.roll_back(&mut txn);
+            }
+            Err(_) => return self.resolve(slot),
+        }
+        // Perhaps it was the slot that another member has taken.
+        let (_, ts) = self.cluster.begin(false)?;
+        let row = self.cluster.get(ts, &self.layout.slot(slot.id))?;
+        match self.membership.read_slot(row.as_deref())? {
+            Some(_) => Err(StorageError::Conflict),
+            None => Err(self.refuse_lost()),
+        }
+    }
+
+    fn refuse_lost(&self) -> StorageError {
+        let context = "another server has taken this member's number".to_owned();
+        self.membership.lose(&context);
+        StorageError::ReadOnly { context }
+    }
+
+    /// The outcome of a commit whose answer was lost. If it is not committed yet, it is made to
+    /// conflict: the row of the slot is written again.
+    fn resolve(&self, slot: &mut Slot) -> Result<u64> {
+        let number = slot.number;
+        let until = Instant::now() + RETRY_FOR;
+        while Instant::now() < until {
+            std::thread::sleep(PAUSE);
+            let Ok((mut txn, ts)) = self.cluster.begin(false) else {
+                continue;
+            };
+            let Ok(row) = self.cluster.get_in(&mut txn, &self.layout.slot(slot.id)) else {
+                continue;
+            };
+            match self.membership.read_slot(row.as_deref())? {
+                Some(newest) if newest == number => return Ok(ts),
+                Some(newest) if newest > number => return Err(StorageError::Conflict),
+                Some(_) => {}
+                None => {
+                    self.refuse_lost();
+                    return Err(StorageError::Undetermined);
+                }
+            }
+            slot.number += 1;
+            let change = [self.membership.slot_change(slot.id, slot.number)];
+            match self.cluster.commit(&mut txn, &change) {
+                Ok(_) => return Err(StorageError::Conflict),
+                Err(_) => _ = self.cluster.roll_back(&mut txn),
+            }
+        }
+        self.membership.lose("the outcome of a commit is unknown");
+        Err(StorageError::Undetermined)
+    }
+}

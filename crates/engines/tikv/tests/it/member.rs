@@ -1,0 +1,235 @@
+//! Several servers that write to one database at the same time.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use engine_tikv::{Config, TikvEngine, TikvMember};
+use storage::conformance::{self, Databases};
+use storage::{
+    CommitPos, Durability, Engine, Follower, Reader, Result, StorageError, Table, Unit, WriteBatch,
+    counter_decode,
+};
+
+use crate::tools::{config, get, key, open, pd, put};
+
+fn join(config: &Config) -> TikvMember {
+    TikvMember::join(config).expect("a member joins")
+}
+
+fn databases() -> Option<Databases<TikvMember>> {
+    let first = config(&pd()?);
+    let open = move |number: u32| {
+        join(&Config {
+            prefix: format!("{}-{number}", first.prefix),
+            ..first.clone()
+        })
+    };
+    Some(Databases::new(open, |engine| {
+        engine.sweep().expect("a sweep");
+    }))
+}
+
+#[test]
+fn a_member_keeps_the_contract() {
+    if let Some(databases) = databases() {
+        conformance::run(&databases, 1);
+    }
+}
+
+#[test]
+fn a_member_answers_as_the_memory_engine_does() {
+    if let Some(databases) = databases() {
+        conformance::compare(&databases, 10);
+    }
+}
+
+/// Three members of a new database.
+fn three(pd: &[String]) -> Vec<TikvMember> {
+    let config = config(pd);
+    (0..3).map(|_| join(&config)).collect()
+}
+
+fn begin(member: &TikvMember) -> Result<Unit<'_>> {
+    let engine: &dyn Engine = member;
+    engine.begin()
+}
+
+fn number(reader: &dyn Reader, n: u32) -> u32 {
+    let mut value = Vec::new();
+    let found = reader.get(Table::Doc, &key(n), &mut value);
+    match found.expect("a read") {
+        true => u32::from_be_bytes(value[..].try_into().expect("a number")),
+        false => 0,
+    }
+}
+
+/// Adds 1 to a number in a unit, until that succeeds. The output is the number of conflicts.
+fn increase(member: &TikvMember, n: u32) -> u32 {
+    for conflicts in 0.. {
+        let unit = begin(member).expect("a unit");
+        let next = number(&unit, n) + 1;
+        let mut batch = WriteBatch::new();
+        batch.put(Table::Doc, &key(n), &next.to_be_bytes());
+        batch.add(Table::Meta, b"count", [1, i64::from(n)]);
+        match unit.commit(&batch, Durability::Buffered) {
+            Ok(_) => return conflicts,
+            Err(StorageError::Conflict) => {}
+            Err(e) => panic!("{e}"),
+        }
+    }
+    unreachable!("it ends by success")
+}
+
+fn count(reader: &dyn Reader) -> [i64; 2] {
+    let mut value = Vec::new();
+    reader
+        .get(Table::Meta, b"count", &mut value)
+        .expect("a read");
+    counter_decode(&value)
+}
+
+#[test]
+fn no_change_of_another_member_is_lost() {
+    const CHANGES: u32 = 60;
+    let Some(pd) = pd() else { return };
+    let members = three(&pd);
+    let conflicts = AtomicU32::new(0);
+    std::thread::scope(|threads| {
+        for member in &members {
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    let met = (0..CHANGES).map(|i| increase(member, i % 3)).sum();
+                    conflicts.fetch_add(met, Ordering::Relaxed);
+                });
+            }
+        }
+    });
+    let all = 6 * CHANGES;
+    for member in &members {
+        let moment = member.moment().expect("a moment").snapshot;
+        let numbers: Vec<u32> = (0..3).map(|n| number(&*moment, n)).collect();
+        assert_eq!(numbers, [all / 3; 3]);
+        assert_eq!(count(&*moment), [i64::from(all), i64::from(all)]);
+    }
+    assert!(conflicts.into_inner() > 0, "they never met");
+}
+
+#[test]
+fn what_a_member_acknowledged_is_in_the_next_moment_of_the_others() {
+    let Some(pd) = pd() else { return };
+    let members = three(&pd);
+    for n in 0..30 {
+        let writer = &members[n as usize % 3];
+        put(writer, n, b"value").expect("a write");
+        for reader in &members {
+            let moment = reader.moment().expect("a moment").snapshot;
+            assert!(moment.get(Table::Doc, &key(n), &mut Vec::new()).unwrap());
+            assert_eq!(count(&*moment), [i64::from(n) + 1, 0]);
+        }
+    }
+}
+
+#[test]
+fn units_that_meet_an_exclusive_commit_conflict() {
+    let Some(pd) = pd() else { return };
+    let members = three(&pd);
+    let write = |unit: Unit<'_>, n: u32| -> Result<CommitPos> {
+        let mut batch = WriteBatch::new();
+        batch.put(Table::Doc, &key(n), b"value");
+        unit.commit(&batch, Durability::Buffered)
+    };
+    let before: Vec<Unit<'_>> = members.iter().map(|m| begin(m).expect("a unit")).collect();
+    let told = members[1].moment().expect("a moment").announced;
+    let exclusive = members[0].begin_exclusive().expect("a unit");
+    let mut batch = WriteBatch::new();
+    batch.put(Table::Meta, b"catalog", b"value");
+    let exclusive = exclusive.expect("it detects conflicts");
+    exclusive
+        .commit(&batch, Durability::Buffered)
+        .expect("a commit");
+    assert_ne!(members[1].moment().expect("a moment").announced, told);
+    for (n, unit) in (0..).zip(before) {
+        let done = write(unit, n);
+        assert!(matches!(done, Err(StorageError::Conflict)), "{n}: {done:?}");
+        assert_eq!(get(&members[0], n), None);
+        write(begin(&members[n as usize]).expect("a unit"), n).expect("a commit");
+    }
+}
+
+#[test]
+fn exclusive_commits_take_their_turn_beside_writers() {
+    let Some(pd) = pd() else { return };
+    let members = three(&pd);
+    let ended = AtomicBool::new(false);
+    let written = AtomicU32::new(0);
+    std::thread::scope(|threads| {
+        for (n, member) in (10..).zip(&members) {
+            let (ended, written) = (&ended, &written);
+            threads.spawn(move || {
+                while !ended.load(Ordering::Relaxed) {
+                    increase(member, n);
+                    written.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let mut longest = Duration::ZERO;
+        for round in 0..20u8 {
+            let member = &members[usize::from(round) % 3];
+            let began = Instant::now();
+            loop {
+                let unit = member.begin_exclusive().expect("a unit");
+                let mut batch = WriteBatch::new();
+                batch.put(Table::Meta, b"catalog", &[round]);
+                let unit = unit.expect("it detects conflicts");
+                match unit.commit(&batch, Durability::Buffered) {
+                    Err(StorageError::Conflict) => {}
+                    done => {
+                        done.expect("a commit");
+                        break;
+                    }
+                }
+            }
+            longest = longest.max(began.elapsed());
+        }
+        ended.store(true, Ordering::Relaxed);
+        assert!(longest < Duration::from_secs(5), "{longest:?}");
+    });
+    let moment = members[0].moment().expect("a moment").snapshot;
+    let numbers: u32 = (10..13).map(|n| number(&*moment, n)).sum();
+    assert_eq!(numbers, written.into_inner());
+    assert!(numbers > 20, "{numbers}");
+}
+
+#[test]
+fn members_and_a_server_that_holds_the_whole_database_exclude_each_other() {
+    let Some(pd) = pd() else { return };
+    let config = config(&pd);
+    let member = join(&config);
+    let other = join(&config);
+    for n in 0..5 {
+        put(&member, n, b"value").expect("a write");
+        put(&other, n + 5, b"value").expect("a write");
+    }
+    let refused = TikvEngine::open(&config).map(|_| ());
+    assert!(
+        matches!(refused, Err(StorageError::Locked { .. })),
+        "{refused:?}"
+    );
+    drop((member, other));
+    let holder = open(&config);
+    // The parts of counters were added up.
+    assert_eq!(count(&holder), [10, 0]);
+    put(&holder, 10, b"value").expect("a write");
+    let refused = TikvMember::join(&config).map(|_| ());
+    assert!(
+        matches!(refused, Err(StorageError::Locked { .. })),
+        "{refused:?}"
+    );
+    drop(holder);
+    let member = join(&config);
+    put(&member, 11, b"value").expect("a write");
+    assert_eq!(count(&member), [12, 0]);
+    let found: BTreeMap<u32, bool> = (0..12).map(|n| (n, get(&member, n).is_some())).collect();
+    assert!(found.values().all(|there| *there), "{found:?}");
+}
