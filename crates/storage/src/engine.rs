@@ -337,8 +337,8 @@ pub trait Engine: Reader {
         let _ = kept;
     }
 
-    /// Only keys of [`Table::Meta`] for which `counters` is true are ever added to. The default does
-    /// nothing, for engines in which a counter is one row.
+    /// Only keys of [`Table::Meta`] for which `counters` is true are ever added to. The default
+    /// does nothing, for engines in which a counter is one row.
     fn expect_counters(&self, counters: fn(&[u8]) -> bool) {
         let _ = counters;
     }

@@ -1,5 +1,5 @@
-//! What every way to open a database has in common: options, limits, the version of the layout. Must
-//! not know: leases, commits.
+//! What every way to open a database has in common: options, limits, the version of the layout.
+//! Must not know: leases, commits.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -10,13 +10,13 @@
 //! | `05` | number of the part, 4 bytes | a part of that batch |
 //! | `06` | table, ident | this ident has had values in pieces |
 //! | `07` | | holder of the lease and number of its last announcement |
-//! | `08` | number of a member, 2 bytes | lease of that member: which server it is, and until when |
+//! | `08` | number of a member, 2 bytes | lease of that member: which server, until when |
 //! | `09` | member, number of its slot, 1 byte | written by every commit in that slot |
 //! | `0a` | | the last member that joined |
-//! | `0b` | | a member that changes what others keep in memory, and until when others wait for it |
+//! | `0b` | | a member that changes what others keep in memory, until when others wait |
 //! | `10` + table | stored key | `00` value, or `01` and its length, 4 bytes |
 //! | `20` + table | stored key, number of the piece, 4 bytes | a piece of a value |
-//! | `30` | stored key in `Meta`, member, slot | what commits in that slot have added to a counter |
+//! | `30` | stored key in `Meta`, member, slot | what commits in the slot added to a counter |
 //!
 //! Promises: pure functions over bytes. Must not know: the cluster.
 

@@ -129,6 +129,9 @@ impl Lease {
         loop {
             let began = Instant::now();
             let (mut txn, ts) = cluster.begin(false)?;
+            if must_wait_for_members(cluster, layout, ts, terms, &mut until)? {
+                continue;
+            }
             let taken = cluster.get_in(&mut txn, &layout.lease()).map(|found| {
                 let found = found.as_deref().and_then(LeaseRow::decode);
                 found.filter(|row| row.holder != holder && !row.is_released())
@@ -153,14 +156,6 @@ impl Lease {
                         return Err(locked_error(&other, ts));
                     }
                     std::thread::sleep(left.min(PAUSE));
-                    until = Instant::now() + RETRY_FOR;
-                    continue;
-                }
-                Ok(None) if let Some(member) = find_member(cluster, layout, ts)? => {
-                    if !terms.waits() {
-                        return Err(locked_error(&member, ts));
-                    }
-                    std::thread::sleep(PAUSE);
                     until = Instant::now() + RETRY_FOR;
                     continue;
                 }
@@ -330,6 +325,29 @@ impl Lease {
         let written = self.cluster.commit(&mut txn, &change);
         written.map_err(|e| unreachable_error(step, e))?;
         Ok((row.until_ms, row))
+    }
+}
+
+/// Whether members write to the database (`membership`), so that the lease cannot be taken now;
+/// sleeps then. `until` is when an unreachable cluster is given up.
+///
+/// # Errors
+/// [`StorageError::Locked`] when this server does not wait; those of the cluster.
+fn must_wait_for_members(
+    cluster: &Cluster,
+    layout: &Layout,
+    ts: u64,
+    terms: &LeaseOptions<'_>,
+    until: &mut Instant,
+) -> Result<bool> {
+    match find_member(cluster, layout, ts)? {
+        None => Ok(false),
+        Some(member) if !terms.waits() => Err(locked_error(&member, ts)),
+        Some(_) => {
+            std::thread::sleep(PAUSE);
+            *until = Instant::now() + RETRY_FOR;
+            Ok(true)
+        }
     }
 }
 

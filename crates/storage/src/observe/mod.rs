@@ -413,6 +413,22 @@ impl<O: Observer + 'static> Engine for ObservedEngine<O> {
         self.inner.begin_checked()
     }
 
+    fn begin_exclusive(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
+        self.inner.begin_exclusive()
+    }
+
+    fn announce(&self, kept: fn(Table, &[u8]) -> bool) {
+        self.inner.announce(kept);
+    }
+
+    fn announce_now(&self) -> Result<()> {
+        self.inner.announce_now()
+    }
+
+    fn expect_counters(&self, counters: fn(&[u8]) -> bool) {
+        self.inner.expect_counters(counters);
+    }
+
     fn expect_size(&self, table: Table, bytes: u64) {
         self.inner.expect_size(table, bytes);
     }
