@@ -23,7 +23,6 @@ use crate::lease::Lease;
 use crate::lease_row::LeaseOptions;
 use crate::ranges;
 use crate::requests;
-use crate::tls::TlsFiles;
 use crate::versions::{StopSignal, VersionRetention};
 use crate::view::View;
 

@@ -14,15 +14,15 @@ use crate::process;
 pub(crate) struct LeaseRow {
     pub(crate) holder: u64,
     pub(crate) until_ms: u64,
-    name: String,
+    pub(crate) name: String,
     /// The address at which other servers reach the holder; empty when it gave none.
-    address: String,
+    pub(crate) address: String,
     /// How long the lease holds after a renewal; 0 when the holder did not say.
-    holds_ms: u64,
+    pub(crate) holds_ms: u64,
     /// Whether the holder reads the fence before each commit.
-    reads_fence: bool,
-    /// The process of the holder; see [`process::own`].
-    process: String,
+    pub(crate) reads_fence: bool,
+    /// The process of the holder; see [`process::identify_current`].
+    pub(crate) process: String,
 }
 
 /// Separates the texts of a row: name, address, duration, mark, process.
@@ -76,16 +76,6 @@ impl LeaseRow {
         })
     }
 
-    /// The process of the holder, see [`process::identify_current`].
-    pub(crate) fn process(&self) -> &str {
-        &self.process
-    }
-
-    /// How long it holds after a renewal.
-    pub(crate) fn holds_ms(&self) -> u64 {
-        self.holds_ms
-    }
-
     /// Whether its holder has released the lease.
     pub(crate) fn is_released(&self) -> bool {
         self.until_ms == 0
@@ -109,11 +99,11 @@ pub(crate) struct LeaseOptions<'a> {
 }
 
 impl LeaseOptions<'_> {
-    fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         self.wait.is_some() && !self.is_ending()
     }
 
-    fn is_ending(&self) -> bool {
+    pub(crate) fn is_ending(&self) -> bool {
         self.wait.is_some_and(|ended| ended.load(Ordering::Relaxed))
     }
 }

@@ -211,7 +211,7 @@ fn slots_of(member: u16) -> impl Iterator<Item = SlotId> {
 }
 
 fn is_alive(row: &LeaseRow, ts: u64) -> bool {
-    row.until_ms > millis(ts) && !process::is_gone(row.process())
+    row.until_ms > millis(ts) && !process::is_gone(&row.process)
 }
 
 /// Fails while one server holds the whole database. Its reads rest on the clock of its machine, so
@@ -222,8 +222,8 @@ fn check_not_held(cluster: &Cluster, layout: &Layout, ts: u64) -> Result<()> {
     let Some(row) = row.filter(|row| !row.is_released()) else {
         return Ok(());
     };
-    let reads_until = row.until_ms.saturating_add(row.holds_ms());
-    match reads_until > millis(ts) && !process::is_gone(row.process()) {
+    let reads_until = row.until_ms.saturating_add(row.holds_ms);
+    match reads_until > millis(ts) && !process::is_gone(&row.process) {
         true => Err(locked_error(&row, ts)),
         false => Ok(()),
     }
