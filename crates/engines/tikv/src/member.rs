@@ -90,8 +90,8 @@ impl TikvMember {
             wait: None,
             format: format_row(MEMBER_FORMAT),
         };
-        let (membership, ts) = Membership::join(&cluster, &layout, &terms)?;
-        let membership = Arc::new(membership);
+        let joined = Membership::join(&cluster, &layout, &terms)?;
+        let membership = Arc::new(joined.membership);
         let ending = Arc::new(StopSignal::default());
         let renewing = {
             let (ending, membership) = (Arc::clone(&ending), Arc::clone(&membership));
@@ -104,7 +104,7 @@ impl TikvMember {
             })?
         };
         let slots = SlotPool::new(membership.slots());
-        Ok(TikvMember {
+        let member = TikvMember {
             commits: SlotCommits {
                 cluster,
                 layout,
@@ -112,7 +112,7 @@ impl TikvMember {
             },
             slots,
             caps: caps(),
-            newest: AtomicU64::new(ts),
+            newest: AtomicU64::new(joined.ts),
             together: RequestCombiner::default(),
             turn: Turn::default(),
             kept: OnceLock::new(),
@@ -126,7 +126,12 @@ impl TikvMember {
             committed: AtomicU64::new(0),
             conflicts: AtomicU64::new(0),
             closed: AtomicBool::new(false),
-        })
+        };
+        if joined.is_alone {
+            // Nobody needs the scratch data of earlier processes.
+            ranges::remove(&member, Table::Tmp, KeyRange::ALL)?;
+        }
+        Ok(member)
     }
 
     fn check_open(&self) -> Result<()> {

@@ -33,6 +33,15 @@ pub(crate) struct SharedRows {
     pub(crate) turn: Option<u64>,
 }
 
+/// What a server gets that joins.
+pub(crate) struct Joined {
+    pub(crate) membership: Membership,
+    /// The time of the commit with which it has joined.
+    pub(crate) ts: u64,
+    /// No other member was alive.
+    pub(crate) is_alone: bool,
+}
+
 /// The right of this server to write beside others.
 pub(crate) struct Membership {
     cluster: Arc<Cluster>,
@@ -46,8 +55,7 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Joins: takes a number that belongs to no living member, and its slots. The second output is
-    /// the time of that commit.
+    /// Joins: takes a number that belongs to no living member, and its slots.
     ///
     /// # Errors
     /// [`StorageError::Locked`] while one server holds the whole database or all numbers are taken,
@@ -56,14 +64,15 @@ impl Membership {
         cluster: &Arc<Cluster>,
         layout: &Layout,
         terms: &LeaseOptions<'_>,
-    ) -> Result<(Membership, u64)> {
+    ) -> Result<Joined> {
         // Unique in the cluster for all time.
         let holder = cluster.fetch_timestamp()?;
         let until = Instant::now() + RETRY_FOR;
         loop {
             let (mut txn, ts) = cluster.begin(false)?;
             check_not_held(cluster, layout, ts)?;
-            let number = find_free(cluster, layout, holder, ts)?;
+            let taken = living_numbers(cluster, layout, holder, ts)?;
+            let number = find_free(&taken)?;
             let row = LeaseRow::new(holder, ts, terms);
             let mut changes = vec![
                 (layout.roster(), Some(fence_row(holder, 0))),
@@ -77,7 +86,7 @@ impl Membership {
                 .extend(slots_of(number).map(|id| (layout.slot(id), Some(fence_row(holder, 0)))));
             let failed = match cluster.commit(&mut txn, &changes) {
                 Ok(at) => {
-                    let member = Membership {
+                    let membership = Membership {
                         cluster: Arc::clone(cluster),
                         layout: layout.clone(),
                         number,
@@ -86,7 +95,11 @@ impl Membership {
                         lost: Mutex::default(),
                         clock: OracleClock::start(millis(at)),
                     };
-                    return Ok((member, at));
+                    return Ok(Joined {
+                        membership,
+                        ts: at,
+                        is_alone: taken.is_empty(),
+                    });
                 }
                 Err(e) => e,
             };
@@ -255,14 +268,15 @@ pub(crate) fn find_member(cluster: &Cluster, layout: &Layout, ts: u64) -> Result
     Ok(all.find_map(|(_, row)| is_alive(&row, ts).then_some(row)))
 }
 
-/// The smallest number that belongs to no living member. A row of `holder` is from an attempt whose
-/// answer was lost.
-fn find_free(cluster: &Cluster, layout: &Layout, holder: u64, ts: u64) -> Result<u16> {
-    let taken: Vec<u16> = members(cluster, layout, ts)?
-        .into_iter()
-        .filter(|(_, row)| row.holder != holder && is_alive(row, ts))
-        .map(|(number, _)| number)
-        .collect();
+/// The numbers of living members. A row of `holder` is from an attempt whose answer was lost.
+fn living_numbers(cluster: &Cluster, layout: &Layout, holder: u64, ts: u64) -> Result<Vec<u16>> {
+    let all = members(cluster, layout, ts)?.into_iter();
+    let others = all.filter(|(_, row)| row.holder != holder && is_alive(row, ts));
+    Ok(others.map(|(number, _)| number).collect())
+}
+
+/// The smallest number that is not taken.
+fn find_free(taken: &[u16]) -> Result<u16> {
     let free = (0..MEMBERS_MAX).find(|number| !taken.contains(number));
     free.ok_or_else(|| StorageError::Locked {
         path: format!("on TiKV, which has {MEMBERS_MAX} members,"),
