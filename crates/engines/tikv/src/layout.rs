@@ -16,7 +16,7 @@
 //! | `0b` | | a member that changes what others keep in memory, until when others wait |
 //! | `10` + table | stored key | `00` value, or `01` and its length, 4 bytes |
 //! | `20` + table | stored key, number of the piece, 4 bytes | a piece of a value |
-//! | `30` | stored key in `Meta`, member, slot | what commits in the slot added to a counter |
+//! | `30` | key in `Meta` with an end, member, slot | what commits in the slot added to it |
 //!
 //! Promises: pure functions over bytes. Must not know: the cluster.
 
@@ -43,6 +43,32 @@ const PIECES: u8 = 1;
 pub fn is_prefix(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     (1..=PREFIX_BYTES_MAX).contains(&name.len()) && name.bytes().all(plain)
+}
+
+/// A key with an end, so that what follows does not change the order: zero bytes are doubled by
+/// `FF`, and `00 01` is the end.
+fn escape(key: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(key.len() + 2);
+    for byte in key {
+        bytes.push(*byte);
+        if *byte == 0 {
+            bytes.push(0xFF);
+        }
+    }
+    bytes.extend([0, 1]);
+    bytes
+}
+
+fn unescape(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = bytes.strip_suffix(&[0, 1])?.iter();
+    let mut key = Vec::with_capacity(bytes.len());
+    while let Some(byte) = bytes.next() {
+        key.push(*byte);
+        if *byte == 0 && bytes.next() != Some(&0xFF) {
+            return None;
+        }
+    }
+    Some(key)
 }
 
 /// Bytes of a member and a slot at the end of a key.
@@ -177,23 +203,20 @@ impl Layout {
         self.key(11, &[])
     }
 
-    /// The part of a counter that belongs to a slot.
+    /// The part of a counter that belongs to a slot. Parts are in the order of their counters.
     pub(crate) fn counter_part(&self, stored: &[u8], id: SlotId) -> Vec<u8> {
-        self.key(0x30, &[stored, &id.to_bytes()])
+        self.key(0x30, &[&escape(stored), &id.to_bytes()])
     }
 
-    /// The rows that may be parts of counters between two keys; see
-    /// [`Layout::parse_counter_part`].
+    /// The parts of counters from one key on and before another.
     pub(crate) fn counter_parts(&self, lower: &[u8], upper: &[u8]) -> Range<Vec<u8>> {
-        // The parts of a counter whose key is the beginning of `upper` may lie behind `upper`.
-        let end = self.key(0x30, &[upper, &[0xFF; SLOT_BYTES + 1]]);
-        self.key(0x30, &[lower])..end
+        self.key(0x30, &[&escape(lower)])..self.key(0x30, &[&escape(upper)])
     }
 
-    /// The counter's key from which [`Layout::counter_part`] made a key.
-    pub(crate) fn parse_counter_part<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+    /// The counter's key from which [`Layout::counter_part`] made a key; `None` when it is damaged.
+    pub(crate) fn parse_counter_part(&self, key: &[u8]) -> Option<Vec<u8>> {
         let end = key.len().checked_sub(SLOT_BYTES)?;
-        key.get(self.prefix.len() + 1..end)
+        unescape(key.get(self.prefix.len() + 1..end)?)
     }
 
     pub(crate) fn decision_key(&self) -> Vec<u8> {
@@ -299,6 +322,28 @@ mod tests {
         let listed = one.with_pieces(Table::Cap, 7);
         assert!(one.piece_marker_range().contains(&listed));
         assert_eq!(one.parse_with_pieces(&listed), Some((Table::Cap, 7)));
+    }
+
+    #[test]
+    fn parts_of_counters_are_in_the_order_of_their_keys() {
+        let layout = Layout::new("a");
+        let mut keys: Vec<Vec<u8>> = vec![vec![]];
+        for _ in 0..4 {
+            let longer = |key: &Vec<u8>| [0, 1, 7, 0xFF].map(|byte| [&key[..], &[byte]].concat());
+            keys.extend(keys.clone().iter().flat_map(longer));
+        }
+        keys.sort();
+        keys.dedup();
+        let id = |slot| SlotId { member: 1, slot };
+        for pair in keys.windows(2) {
+            let parts = layout.counter_parts(&pair[0], &pair[1]);
+            for slot in [0, 15, 255] {
+                let row = layout.counter_part(&pair[0], id(slot));
+                assert!(parts.contains(&row), "{pair:02x?} {slot}");
+                assert!(!parts.contains(&layout.counter_part(&pair[1], id(slot))));
+                assert_eq!(layout.parse_counter_part(&row).as_ref(), Some(&pair[0]));
+            }
+        }
     }
 
     #[test]

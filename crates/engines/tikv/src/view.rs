@@ -97,14 +97,12 @@ impl View {
                 .cluster
                 .scan(self.ts()?, &left, SCAN_ROWS, false, false)?;
             for (row, value) in &rows {
-                let key = self.layout.parse_counter_part(row).unwrap_or_default();
-                if key >= lower && key < upper {
-                    parts.push(CounterPart {
-                        key: key.to_vec(),
-                        row: row.clone(),
-                        value: counter_decode(value),
-                    });
-                }
+                let key = self.layout.parse_counter_part(row);
+                parts.push(CounterPart {
+                    key: key.ok_or_else(|| corrupt("the key of a part of a counter"))?,
+                    row: row.clone(),
+                    value: counter_decode(value),
+                });
             }
             match rows.into_iter().nth(SCAN_ROWS - 1) {
                 Some((last, _)) => left.start = next(last),
