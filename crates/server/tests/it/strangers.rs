@@ -69,8 +69,9 @@ fn clients_that_wait_for_that_answer_are_few() {
 
 /// Sends `bytes`; returns how long the server keeps the connection, `None` if it is kept.
 fn measure_connection(running: &ToyServer, bytes: &[u8]) -> Option<Duration> {
-    let mut stream = TcpStream::connect(running.server().tcp_addresses()[0]).unwrap();
+    // The server's time begins when it accepts, which may be before `connect` returns.
     let began = Instant::now();
+    let mut stream = TcpStream::connect(running.server().tcp_addresses()[0]).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_millis(50)))
         .unwrap();
