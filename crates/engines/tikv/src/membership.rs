@@ -1,7 +1,7 @@
-//! Several servers that write to one database at the same time: each is a member with a number of
-//! its own, which owns slots (`slots`). A member's row is a lease in the oracle's time; it says who
-//! is alive, and nothing of what is stored depends on it: a member whose number was given to
-//! another one conflicts with the rows of its slots, however late its commit arrives.
+//! Several servers that write to one database at the same time. Each is a member with a number of
+//! its own, and has slots (`slots`). A member's row is a lease in the oracle's time. It says which
+//! members are alive. Stored data does not depend on it: after another member has taken the number,
+//! commits of the former member conflict with the rows of the slots, at whatever time they arrive.
 //!
 //! Promises: a number belongs to one member; no member writes while one server holds the whole
 //! database ([`crate::lease`]). Must not know: commits, tables.
@@ -268,7 +268,8 @@ pub(crate) fn find_member(cluster: &Cluster, layout: &Layout, ts: u64) -> Result
     Ok(all.find_map(|(_, row)| is_alive(&row, ts).then_some(row)))
 }
 
-/// The numbers of living members. A row of `holder` is from an attempt whose answer was lost.
+/// The numbers of living members, without `holder`: its row is from an earlier attempt to join, for
+/// which no answer arrived.
 fn living_numbers(cluster: &Cluster, layout: &Layout, holder: u64, ts: u64) -> Result<Vec<u16>> {
     let all = members(cluster, layout, ts)?.into_iter();
     let others = all.filter(|(_, row)| row.holder != holder && is_alive(row, ts));

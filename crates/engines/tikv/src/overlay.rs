@@ -47,7 +47,7 @@ struct CounterParts<'a> {
     slot: &'a Slot,
     /// The part of this slot by the counter's key.
     own: BTreeMap<Vec<u8>, [i64; 2]>,
-    /// Keys whose parts of all slots are removed.
+    /// Keys of counters: the commit removes their parts, those of every slot.
     cleared: FxHashSet<Vec<u8>>,
     /// The rows of those parts.
     cleared_rows: Vec<Vec<u8>>,
@@ -174,7 +174,7 @@ impl<'a> Overlay<'a> {
         Ok(())
     }
 
-    /// Removes the parts of a counter whose value is replaced.
+    /// Removes all parts of a counter, before its value is replaced.
     fn clear_parts(&mut self, table: Table, key: &[u8]) -> Result<()> {
         if !self.view.is_counter(table, key) {
             return Ok(());

@@ -1,6 +1,6 @@
-//! The slots of a member. A commit takes a free slot for itself and writes the slot's row, which
-//! no other commit writes meanwhile: so commits of a member run side by side, and what became of a
-//! commit whose answer was lost is seen in the row.
+//! The slots of a member. A commit takes a free slot and writes the slot's row. No other commit
+//! writes this row meanwhile, so commits of a member can run at the same time. If no answer to a
+//! commit arrives, the row tells whether it was committed.
 //!
 //! Promises: a commit is applied completely or not at all, and its outcome is known or the
 //! membership is lost; a commit that failed is never applied later. Must not know: batches, tables.
@@ -109,7 +109,7 @@ impl SlotCommits {
     /// increased the number of the slot.
     ///
     /// # Input
-    /// `read`: keys whose change since the beginning is a conflict, too.
+    /// `read`: further keys; if one has changed since the beginning, that is a conflict, too.
     ///
     /// # Output
     /// The time from which the changes are visible.
