@@ -32,7 +32,7 @@ use crate::moments::RequestCombiner;
 use crate::overlay::{Overlay, WriterCache};
 use crate::ranges;
 use crate::requests;
-use crate::slots::{SlotCommits, SlotPool};
+use crate::slots::{SlotCommits, SlotGuard, SlotPool};
 use crate::turn::{Turn, TurnGuard};
 use crate::versions::StopSignal;
 use crate::view::{CounterFilter, View};
@@ -172,6 +172,8 @@ impl TikvMember {
     fn begin_unit(&self) -> Result<MemberUnit<'_>> {
         loop {
             self.check_open()?;
+            // Before the time of the unit: no other commit may write the slot's row after it.
+            let slot = self.slots.take();
             // In two phases: the lock of the first shows readers that a commit is in progress.
             let (txn, ts) = self.commits.cluster.begin(false)?;
             let rows = self.commits.membership.read_shared(ts)?;
@@ -185,6 +187,7 @@ impl TikvMember {
                 txn,
                 view: self.at(ts),
                 read: Mutex::default(),
+                slot,
                 turn: None,
             });
         }
@@ -231,7 +234,7 @@ impl TikvMember {
         self.caps.check_sizes(batch)?;
         self.check_open()?;
         let known = self.known_pieces(&unit.view, &unit.announced)?;
-        let mut slot = self.slots.take();
+        let mut slot = unit.slot;
         if slot.announced != unit.announced {
             // Another server may have removed parts of counters.
             slot.counters.clear();
@@ -331,6 +334,7 @@ struct MemberUnit<'m> {
     announced: Vec<u8>,
     /// The rows that were read.
     read: Mutex<Vec<Vec<u8>>>,
+    slot: SlotGuard<'m>,
     /// It is this member's turn at a change that all others wait for.
     turn: Option<TurnGuard<'m>>,
 }

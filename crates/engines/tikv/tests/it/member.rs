@@ -116,6 +116,21 @@ fn no_change_of_another_member_is_lost() {
 }
 
 #[test]
+fn units_of_one_member_that_change_different_documents_do_not_conflict() {
+    let Some(pd) = pd() else { return };
+    let member = join(&config(&pd));
+    let units: Vec<Unit<'_>> = (0..8).map(|_| begin(&member).expect("a unit")).collect();
+    for (n, unit) in (0..).zip(units) {
+        let mut batch = WriteBatch::new();
+        batch.put(Table::Doc, &key(n), b"value");
+        batch.add(Table::Meta, b"count", [1, 0]);
+        let done = unit.commit(&batch, Durability::Buffered);
+        assert!(done.is_ok(), "{n}: {done:?}");
+    }
+    assert_eq!(count(&member), [8, 0]);
+}
+
+#[test]
 fn what_a_member_acknowledged_is_in_the_next_moment_of_the_others() {
     let Some(pd) = pd() else { return };
     let members = three(&pd);
