@@ -1,4 +1,4 @@
-//! The slots of a member. A commit takes a free slot and writes the slot's row. No other commit
+//! The slots of a member. A unit has a slot, and its commit writes the slot's row. No other commit
 //! writes this row meanwhile, so commits of a member can run at the same time. If no answer to a
 //! commit arrives, the row tells whether it was committed.
 //!
@@ -38,7 +38,7 @@ pub(crate) struct SlotPool {
     returned: Condvar,
 }
 
-/// A slot that belongs to one commit.
+/// A slot that belongs to one unit.
 pub(crate) struct SlotGuard<'p> {
     pool: &'p SlotPool,
     slot: Option<Slot>,
