@@ -26,8 +26,10 @@ const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// Timeout of one request; a stopped store does not answer at all.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
-/// Timeout of one commit, which includes many retries by the client itself.
+/// Timeout of one small commit, which includes many retries by the client itself. A large one gets a
+/// second more for each [`COMMIT_BYTES`]: given up halfway, it would leave locks on all its rows.
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(8);
+const COMMIT_BYTES: usize = 2 << 20;
 /// Timeout of a search for locks in all regions.
 const COLLECTION_TIMEOUT: Duration = Duration::from_secs(600);
 /// Largest answer that is accepted; a store sends less.
@@ -283,6 +285,11 @@ impl Cluster {
         changes: &[Change],
         read: Vec<Vec<u8>>,
     ) -> tikv_client::Result<u64> {
+        let mut bytes = 0;
+        for (key, value) in changes {
+            bytes += key.len() + value.as_ref().map_or(0, Vec::len);
+        }
+        let more = Duration::from_secs((bytes / COMMIT_BYTES) as u64);
         let commit = async {
             for (key, value) in changes {
                 match value {
@@ -295,7 +302,8 @@ impl Cluster {
             ts.map(|ts| ts.version())
                 .ok_or_else(|| Error::StringError("a commit of nothing".to_owned()))
         };
-        self.runtime.block_on(limit_time(COMMIT_TIMEOUT, commit))
+        self.runtime
+            .block_on(limit_time(COMMIT_TIMEOUT + more, commit))
     }
 
     /// Removes the locks of a transaction whose commit was never requested.

@@ -37,10 +37,14 @@ use crate::turn::{Turn, TurnGuard};
 use crate::versions::StopSignal;
 use crate::view::{CounterFilter, View};
 
-/// How long other members wait for a change of what they keep in memory, at most.
+/// How long other units wait for a change of what servers keep in memory, at most. Twice as long
+/// after each conflict of such a change, up to [`TURN_DOUBLINGS`] times.
 const TURN: Duration = Duration::from_secs(1);
-/// How long a commit that has begun takes, usually; the change begins afterwards.
+const TURN_DOUBLINGS: u32 = 3;
+/// How long a commit that has begun takes, usually; the change begins afterwards. Four times as long
+/// after each conflict, up to [`DRAIN_QUADRUPLINGS`] times.
 const DRAIN: Duration = Duration::from_millis(2);
+const DRAIN_QUADRUPLINGS: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(2);
 /// A lease is renewed this many times before it would expire.
 const RENEWALS: u32 = 4;
@@ -168,8 +172,11 @@ impl TikvMember {
         })
     }
 
-    /// Begins a unit, when no other member has its turn at a change that all wait for.
-    fn begin_unit(&self) -> Result<MemberUnit<'_>> {
+    /// Begins a unit, when no other unit has its turn at a change that all wait for.
+    ///
+    /// # Input
+    /// `in_turn`: it is for the unit of this member that has its turn.
+    fn begin_unit(&self, in_turn: bool) -> Result<MemberUnit<'_>> {
         loop {
             self.check_open()?;
             // Before the time of the unit: no other commit may write the slot's row after it.
@@ -177,7 +184,9 @@ impl TikvMember {
             // In two phases: the lock of the first shows readers that a commit is in progress.
             let (txn, ts) = self.commits.cluster.begin(false)?;
             let rows = self.commits.membership.read_shared(ts)?;
-            if rows.turn.is_some_and(|until_ms| until_ms > millis(ts)) {
+            let others = rows.turn.filter(|turn| !(turn.is_own && in_turn));
+            if others.is_some_and(|turn| turn.until_ms > millis(ts)) {
+                drop(slot);
                 std::thread::sleep(PAUSE);
                 continue;
             }
@@ -196,10 +205,12 @@ impl TikvMember {
     /// Takes the turn of this member, and begins a unit.
     fn begin_turn(&self) -> Result<MemberUnit<'_>> {
         let turn = self.turn.take();
+        let conflicts = turn.conflicts();
+        let holds = TURN * 2u32.pow(conflicts.min(TURN_DOUBLINGS));
         let until = Instant::now() + RETRY_FOR;
         loop {
-            let mut unit = self.begin_unit()?;
-            let until_ms = millis(unit.view.pos().0).saturating_add(millis_of(TURN));
+            let mut unit = self.begin_unit(true)?;
+            let until_ms = millis(unit.view.pos().0).saturating_add(millis_of(holds));
             let change = [self.commits.membership.turn_change(until_ms)];
             match self.commits.cluster.commit(&mut unit.txn, &change) {
                 Ok(_) => break,
@@ -212,8 +223,8 @@ impl TikvMember {
                 }
             }
         }
-        std::thread::sleep(DRAIN);
-        let unit = self.begin_unit()?;
+        std::thread::sleep(DRAIN * 4u32.pow(conflicts.min(DRAIN_QUADRUPLINGS)));
+        let unit = self.begin_unit(true)?;
         Ok(MemberUnit {
             turn: Some(turn),
             ..unit
@@ -259,6 +270,9 @@ impl TikvMember {
         }
         let read = unit.read.into_inner();
         let done = self.commits.commit(&mut slot, unit.txn, made.changes, read);
+        if let Some(turn) = &unit.turn {
+            turn.note_result(matches!(done, Err(StorageError::Conflict)));
+        }
         match &done {
             Ok(at) => {
                 slot.counters.extend(made.counters);
@@ -426,7 +440,7 @@ impl Engine for TikvMember {
     fn apply(&self, batch: &WriteBatch, _: Durability) -> Result<CommitPos> {
         let until = Instant::now() + RETRY_FOR;
         loop {
-            match self.commit(self.begin_unit()?, batch) {
+            match self.commit(self.begin_unit(false)?, batch) {
                 Err(StorageError::Conflict) if Instant::now() < until => {}
                 done => return done,
             }
@@ -434,7 +448,7 @@ impl Engine for TikvMember {
     }
 
     fn begin_checked(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
-        Ok(Some(Box::new(self.begin_unit()?)))
+        Ok(Some(Box::new(self.begin_unit(false)?)))
     }
 
     fn begin_exclusive(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {

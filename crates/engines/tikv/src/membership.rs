@@ -29,8 +29,17 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub(crate) struct SharedRows {
     pub(crate) announced: Vec<u8>,
-    /// The time of the oracle until which another member has its turn.
-    pub(crate) turn: Option<u64>,
+    /// The last turn that was taken and not ended.
+    pub(crate) turn: Option<TurnRow>,
+}
+
+/// A member has its turn at a change that others wait for.
+#[derive(Clone, Copy)]
+pub(crate) struct TurnRow {
+    /// Whether it is this member.
+    pub(crate) is_own: bool,
+    /// In milliseconds of the oracle.
+    pub(crate) until_ms: u64,
 }
 
 /// What a server gets that joins.
@@ -134,11 +143,11 @@ impl Membership {
         (self.layout.turn(), Some(fence_row(self.holder, until_ms)))
     }
 
-    /// The time of the oracle until which another member has such a turn.
-    fn others_turn(&self, row: &[u8]) -> Option<u64> {
-        let holder = u64::from_be_bytes(*row.first_chunk()?);
-        let until_ms = u64::from_be_bytes(*row.last_chunk()?);
-        (holder != self.holder).then_some(until_ms)
+    fn read_turn(&self, row: &[u8]) -> Option<TurnRow> {
+        Some(TurnRow {
+            is_own: u64::from_be_bytes(*row.first_chunk()?) == self.holder,
+            until_ms: u64::from_be_bytes(*row.last_chunk()?),
+        })
     }
 
     /// The rows that all members read when they begin something.
@@ -150,7 +159,7 @@ impl Membership {
         let mut rows = SharedRows::default();
         for (key, row) in self.cluster.batch_get(ts, &keys)? {
             match key == self.layout.turn() {
-                true => rows.turn = self.others_turn(&row),
+                true => rows.turn = self.read_turn(&row),
                 false => rows.announced = row,
             }
         }

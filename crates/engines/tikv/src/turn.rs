@@ -1,5 +1,7 @@
 //! One thread at a time, whose guard another thread may drop. Must not know: what for.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use parking_lot::{Condvar, Mutex};
 
 /// One exclusive unit at a time.
@@ -7,6 +9,8 @@ use parking_lot::{Condvar, Mutex};
 pub(crate) struct Turn {
     is_taken: Mutex<bool>,
     released: Condvar,
+    /// Conflicts since the last commit without one.
+    conflicts: AtomicU32,
 }
 
 /// Gives the turn back when it is dropped. Any thread may drop it.
@@ -21,6 +25,21 @@ impl Turn {
         }
         *is_taken = true;
         TurnGuard(self)
+    }
+}
+
+impl TurnGuard<'_> {
+    /// How many commits in a row have conflicted.
+    pub(crate) fn conflicts(&self) -> u32 {
+        self.0.conflicts.load(Ordering::Relaxed)
+    }
+
+    /// Records how a commit has ended.
+    pub(crate) fn note_result(&self, is_conflict: bool) {
+        match is_conflict {
+            true => _ = self.0.conflicts.fetch_add(1, Ordering::Relaxed),
+            false => self.0.conflicts.store(0, Ordering::Relaxed),
+        }
     }
 }
 

@@ -11,36 +11,39 @@ use storage::{
     counter_decode,
 };
 
-use crate::tools::{config, get, key, open, pd, put};
+use crate::tools::{Cluster, config, get, key, open, pd, put};
 
 fn join(config: &Config) -> TikvMember {
     TikvMember::join(config).expect("a member joins")
 }
 
-fn databases() -> Option<Databases<TikvMember>> {
-    let first = config(&pd()?);
+fn databases(pd: &[String]) -> Databases<TikvMember> {
+    let first = config(pd);
     let open = move |number: u32| {
         join(&Config {
             prefix: format!("{}-{number}", first.prefix),
             ..first.clone()
         })
     };
-    Some(Databases::new(open, |engine| {
+    Databases::new(open, |engine| {
         engine.sweep().expect("a sweep");
-    }))
+    })
 }
 
+/// On a cluster of its own: while the store for tests applies the suite's largest commits, which
+/// takes seconds, it answers no other test.
 #[test]
 fn a_member_keeps_the_contract() {
-    if let Some(databases) = databases() {
-        conformance::run(&databases, 1);
+    match Cluster::open() {
+        Ok(cluster) => conformance::run(&databases(&cluster.pd), 1),
+        Err(why) => eprintln!("skipped: {why}"),
     }
 }
 
 #[test]
 fn a_member_answers_as_the_memory_engine_does() {
-    if let Some(databases) = databases() {
-        conformance::compare(&databases, 10);
+    if let Some(pd) = pd() {
+        conformance::compare(&databases(&pd), 10);
     }
 }
 
@@ -214,6 +217,26 @@ fn exclusive_commits_take_their_turn_beside_writers() {
     let numbers: u32 = (10..13).map(|n| number(&*moment, n)).sum();
     assert_eq!(numbers, written.into_inner());
     assert!(numbers > 20, "{numbers}");
+}
+
+#[test]
+fn units_of_the_same_member_wait_for_its_exclusive_commit() {
+    let Some(pd) = pd() else { return };
+    let member = join(&config(&pd));
+    increase(&member, 1);
+    let exclusive: &dyn Engine = &member;
+    let exclusive = exclusive.begin_exclusive().expect("a unit").expect("one");
+    std::thread::scope(|threads| {
+        let other = threads.spawn(|| increase(&member, 1));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!other.is_finished(), "it does not wait");
+        let mut batch = WriteBatch::new();
+        batch.put(Table::Meta, b"catalog", b"1");
+        let committed = exclusive.commit(&batch, Durability::Buffered);
+        committed.expect("nothing conflicts");
+    });
+    let moment = member.moment().expect("a moment").snapshot;
+    assert_eq!(number(&*moment, 1), 2);
 }
 
 #[test]

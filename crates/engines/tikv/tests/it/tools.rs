@@ -53,7 +53,11 @@ impl Cluster {
         }
     }
 
-    fn open_shared() -> Result<Cluster, String> {
+    /// The existing cluster, or a new one.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub(crate) fn open() -> Result<Cluster, String> {
         let Ok(pd) = std::env::var(PD) else {
             return Cluster::start();
         };
@@ -69,7 +73,7 @@ impl Cluster {
 /// printed.
 pub(crate) fn pd() -> Option<Vec<String>> {
     static CLUSTER: OnceLock<Result<Cluster, String>> = OnceLock::new();
-    match CLUSTER.get_or_init(Cluster::open_shared) {
+    match CLUSTER.get_or_init(Cluster::open) {
         Ok(cluster) => Some(cluster.pd.clone()),
         Err(why) => {
             eprintln!("skipped: {why}");
