@@ -26,8 +26,8 @@ const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// Timeout of one request; a stopped store does not answer at all.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
-/// Timeout of one small commit, which includes many retries by the client itself. A large one gets a
-/// second more for each [`COMMIT_BYTES`]: given up halfway, it would leave locks on all its rows.
+/// Timeout of one small commit, which includes many retries by the client itself. A large one gets
+/// a second more for each [`COMMIT_BYTES`]: given up halfway, it would leave locks on all its rows.
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(8);
 const COMMIT_BYTES: usize = 2 << 20;
 /// Timeout of a search for locks in all regions.

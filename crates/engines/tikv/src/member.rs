@@ -41,8 +41,8 @@ use crate::view::{CounterFilter, View};
 /// after each conflict of such a change, up to [`TURN_DOUBLINGS`] times.
 const TURN: Duration = Duration::from_secs(1);
 const TURN_DOUBLINGS: u32 = 3;
-/// How long a commit that has begun takes, usually; the change begins afterwards. Four times as long
-/// after each conflict, up to [`DRAIN_QUADRUPLINGS`] times.
+/// How long a commit that has begun takes, usually; the change begins afterwards. Four times as
+/// long after each conflict, up to [`DRAIN_QUADRUPLINGS`] times.
 const DRAIN: Duration = Duration::from_millis(2);
 const DRAIN_QUADRUPLINGS: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(2);
