@@ -114,6 +114,19 @@ pub enum BatchOp<'a> {
     },
 }
 
+impl BatchOp<'_> {
+    /// Whether it changes a row that other processes keep in memory, see
+    /// [`crate::Engine::announce`].
+    pub fn changes_kept(&self, kept: fn(Table, &[u8]) -> bool) -> bool {
+        match *self {
+            BatchOp::Put { table, key, .. } | BatchOp::Delete { table, key } => kept(table, key),
+            // Counters are read again when they are needed.
+            BatchOp::Add { .. } => false,
+            BatchOp::DeleteRange { table, .. } => table == Table::Meta,
+        }
+    }
+}
+
 impl Default for WriteBatch {
     fn default() -> Self {
         Self::new()

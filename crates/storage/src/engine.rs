@@ -216,6 +216,10 @@ pub trait CheckedUnit: Reader {
     fn announced(&self) -> &[u8] {
         &[]
     }
+
+    /// The first of `count` consecutive numbers, below 2^62, that nobody gets again. They are above
+    /// those of all units that were committed, by any process, before this one began.
+    fn number_rows(&self, count: usize) -> u64;
 }
 
 /// Walks a range in key order, or in reverse.

@@ -38,6 +38,24 @@ impl Unit<'_> {
         matches!(self, Unit::Checked(_))
     }
 
+    /// The announcements up to its beginning, see [`CheckedUnit::announced`]; `None` where one
+    /// process writes.
+    pub fn announced(&self) -> Option<&[u8]> {
+        match self {
+            Unit::Locked(_) => None,
+            Unit::Checked(unit) => Some(unit.announced()),
+        }
+    }
+
+    /// The first of `count` new numbers, see [`CheckedUnit::number_rows`]; `None` where one process
+    /// writes, which numbers rows itself.
+    pub fn number_rows(&self, count: usize) -> Option<u64> {
+        match self {
+            Unit::Locked(_) => None,
+            Unit::Checked(unit) => Some(unit.number_rows(count)),
+        }
+    }
+
     /// Applies a batch.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Translates storage errors into MongoDB errors. The only place where an engine failure gets a
 //! number.
 
-use model::{ErrorKind, MongoError, code};
+use model::{ErrorKind, MongoError, Namespace, code};
 use storage::StorageError;
 
 /// Translates an engine failure.
@@ -40,6 +40,12 @@ pub fn key_too_long(index: &str, bytes: usize, bytes_max: usize) -> MongoError {
         17_280,
         format!("the entry of index {index} has {bytes} bytes, at most {bytes_max} are allowed"),
     )
+}
+
+/// The error 175 QueryPlanKilled for a collection that was dropped, renamed or replaced.
+pub(crate) fn collection_gone(ns: &Namespace) -> MongoError {
+    let gone = format!("collection dropped or renamed: {ns}");
+    MongoError::new(code::QUERY_PLAN_KILLED, gone).kind(ErrorKind::CollectionGone)
 }
 
 /// The operation is set aside and will be run again.

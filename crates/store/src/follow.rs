@@ -40,7 +40,7 @@ struct Generation {
 
 impl Generation {
     fn new(shared: &Shared, moment: &Moment, is_renewed: bool) -> Generation {
-        let opened = Arc::new(CollectionCache::new_shared());
+        let opened = Arc::new(CollectionCache::new_shared(&moment.announced));
         let view = ReadView::of_moment(shared, moment, &opened);
         Generation {
             announced: moment.announced.clone(),
@@ -95,7 +95,7 @@ impl FollowerState {
         }
         if before.latest.load().pos() > Some(moment.snapshot.pos()) {
             // The moment is older than the newest generation: its view gets a cache of its own.
-            let opened = Arc::new(CollectionCache::new_shared());
+            let opened = Arc::new(CollectionCache::new_shared(&moment.announced));
             return Ok(ReadView::of_moment(shared, moment, &opened));
         }
         let next = Arc::new(Generation::new(shared, moment, false));

@@ -1,13 +1,16 @@
-//! The store of a process that reads the data of another one (`crate::follow`). Promises: nothing
-//! is written. Must not know: how moments are asked for.
+//! The store of a process that reads the data of another one (`crate::follow`), or of one that
+//! writes it beside others (ADR 0110). Promises: the former writes nothing; a write of the latter
+//! commits only if the collection is still as the writer has found it. Must not know: how moments
+//! are asked for.
 
 use crate::catalog::{Collection, Shared};
-use crate::follow::FollowerState;
+use crate::follow::{FollowerState, is_kept};
+use crate::format::meta;
 use crate::handles::Handles;
 use crate::hooks::Hooks;
-use crate::store::Store;
+use crate::store::{Store, check_layout};
 use crate::view::ReadView;
-use model::{Namespace, Result};
+use model::{Namespace, Result, bail, code};
 use std::sync::Arc;
 use storage::{Engine, Moment};
 
@@ -22,6 +25,35 @@ impl Store {
         moment: &Moment,
     ) -> Result<Store> {
         let shared = Arc::new(Shared::open_without_log(engine, hooks)?);
+        Ok(Store {
+            following: Some(FollowerState::begin(&shared, moment)),
+            handles: Handles::default(),
+            shared,
+        })
+    }
+
+    /// Opens a store over an engine to which this process and others write, each with a store like
+    /// this one, at one of its moments. Its collections are those of the newest moment. A write to
+    /// one that another process has changed since, and each change of the catalog, ends with 175
+    /// QueryPlanKilled or [`model::ErrorKind::SetAside`]: the operation takes the view of a new
+    /// moment, finds the collection again and goes on.
+    ///
+    /// # Errors
+    /// 115 when changes are to be logged; 12 UnsupportedFormat when the data has a newer layout;
+    /// engine failures.
+    pub fn join(engine: Arc<dyn Engine>, hooks: Arc<dyn Hooks>, moment: &Moment) -> Result<Store> {
+        if hooks.log().is_some() {
+            bail!(
+                code::COMMAND_NOT_SUPPORTED,
+                "a log of changes is for engines that one server writes to"
+            );
+        }
+        check_layout(engine.as_ref())?;
+        engine.announce(is_kept);
+        engine.expect_counters(meta::is_counter);
+        let mut shared = Shared::open_without_log(engine, hooks)?;
+        shared.has_joined = true;
+        let shared = Arc::new(shared);
         Ok(Store {
             following: Some(FollowerState::begin(&shared, moment)),
             handles: Handles::default(),
@@ -46,12 +78,12 @@ impl Store {
         }
     }
 
-    /// Whether another process writes the data.
+    /// Whether only another process writes the data.
     pub fn follows(&self) -> bool {
-        self.following.is_some()
+        self.following.is_some() && !self.shared.has_joined
     }
 
-    /// The collection of that name at the newest moment; `None` when this store does not follow.
+    /// The collection of that name at the newest moment; `None` when no other process writes.
     pub(crate) fn newest_collection(
         &self,
         ns: &Namespace,

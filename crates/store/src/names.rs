@@ -55,7 +55,7 @@ impl Store {
             return Ok(None);
         };
         if row.kind == Kind::Collection
-            && !self.follows()
+            && self.following.is_none()
             && let Some(c) = self.collection(ns)?
             && row == c.row(&c.state(), None)
         {

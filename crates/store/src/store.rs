@@ -24,7 +24,7 @@ use storage::{CommitPos, Engine, Table, WriteBatch};
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
     pub(crate) handles: Handles,
-    /// Set when another process writes the data.
+    /// Set when other processes write the data.
     pub(crate) following: Option<FollowerState>,
 }
 
@@ -266,6 +266,9 @@ impl Store {
         _: &CatalogLock<'_>,
         ns: &Namespace,
     ) -> Result<Option<Arc<Collection>>> {
+        if let Some(followed) = self.newest_collection(ns) {
+            return followed;
+        }
         if let Some(c) = self.open_handle(ns) {
             return Ok(Some(c));
         }
@@ -323,6 +326,10 @@ impl Store {
     /// Removes the handle of a collection that was dropped or renamed: the handle cannot be used
     /// any more.
     pub(crate) fn forget(&self, c: &Arc<Collection>, state: &State, renamed: bool) {
+        if self.shared.has_joined {
+            // Readers of earlier moments share the handle; writers find out by their units.
+            return;
+        }
         c.set_state(State {
             dropped: true,
             ..state.clone()
@@ -341,8 +348,9 @@ impl Store {
     /// One read when the session is used for the first time since the start, else none.
     ///
     /// # Errors
-    /// Engine failures; 1 InternalError for a damaged row.
+    /// 115 beside other processes; engine failures; 1 InternalError for a damaged row.
     pub fn begin_retryable(&self, record: &mut SessionRecord, number: i64) -> Result<NumberOrder> {
+        self.shared.check_alone("retryable writes")?;
         record.begin(self.shared.engine.as_ref(), number)
     }
 
@@ -429,7 +437,7 @@ impl Store {
 }
 
 /// Writes the layout version into an empty engine, and refuses one that is newer than this program.
-fn check_layout(engine: &dyn Engine) -> Result<()> {
+pub(crate) fn check_layout(engine: &dyn Engine) -> Result<()> {
     let mut buf = Vec::new();
     let found = engine
         .get(Table::Meta, meta::FORMAT_VERSION, &mut buf)

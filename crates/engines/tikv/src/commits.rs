@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use rustc_hash::FxHashMap;
 use storage::emulate::{FixedView, commit_group};
 use storage::{
-    BatchOp, CommitPos, DurableHook, FlushEvent, KeyRange, Result, StorageError, Table, WriteBatch,
+    CommitPos, DurableHook, FlushEvent, KeyRange, Result, StorageError, Table, WriteBatch,
 };
 
 use crate::cluster::Cluster;
@@ -152,7 +152,7 @@ impl Commits {
     /// Those of the cluster; [`StorageError::ReadOnly`] once the lease is lost.
     pub(crate) fn apply(&self, batch: &WriteBatch) -> Result<CommitPos> {
         let kept = self.announced.get();
-        let announced = kept.is_some_and(|kept| batch.iter().any(|op| is_kept(*kept, &op)));
+        let announced = kept.is_some_and(|kept| batch.iter().any(|op| op.changes_kept(*kept)));
         self.enqueue(batch.clone(), announced)
     }
 
@@ -266,16 +266,6 @@ fn fold_counters(
         ts = lane.write(std::iter::once(row).chain(gone).collect())?;
     }
     Ok(ts)
-}
-
-/// Whether an operation changes rows that readers keep in memory.
-pub(crate) fn is_kept(kept: CacheFilter, op: &BatchOp<'_>) -> bool {
-    match *op {
-        BatchOp::Put { table, key, .. } | BatchOp::Delete { table, key } => kept(table, key),
-        // Readers read counters again when they need them.
-        BatchOp::Add { .. } => false,
-        BatchOp::DeleteRange { table, .. } => table == Table::Meta,
-    }
 }
 
 /// The batches of the next transaction, in order of arrival.

@@ -35,6 +35,7 @@ mod process;
 mod ranges;
 mod reader;
 mod requests;
+mod row_numbers;
 mod slots;
 mod tls;
 mod turn;

@@ -20,7 +20,7 @@ use storage::{
 use tikv_client::Transaction;
 
 use crate::cluster::{Change, Cluster, RETRY_FOR, millis};
-use crate::commits::{CacheFilter, is_kept};
+use crate::commits::CacheFilter;
 use crate::config::{
     Config, MEMBER_FORMAT, ROW_OVERHEAD_BYTES, caps, check_format, format_row, start,
 };
@@ -32,6 +32,7 @@ use crate::moments::RequestCombiner;
 use crate::overlay::{Overlay, WriterCache};
 use crate::ranges;
 use crate::requests;
+use crate::row_numbers::RowNumbers;
 use crate::slots::{SlotCommits, SlotGuard, SlotPool};
 use crate::turn::{Turn, TurnGuard};
 use crate::versions::StopSignal;
@@ -53,6 +54,7 @@ const RENEWALS: u32 = 4;
 pub struct TikvMember {
     commits: SlotCommits,
     slots: SlotPool,
+    row_numbers: RowNumbers,
     caps: Caps,
     /// The newest time that was read or committed.
     newest: AtomicU64,
@@ -108,6 +110,7 @@ impl TikvMember {
             })?
         };
         let slots = SlotPool::new(membership.slots());
+        let row_numbers = RowNumbers::new(membership.number());
         let member = TikvMember {
             commits: SlotCommits {
                 cluster,
@@ -115,6 +118,7 @@ impl TikvMember {
                 membership,
             },
             slots,
+            row_numbers,
             caps: caps(),
             newest: AtomicU64::new(joined.ts),
             together: RequestCombiner::default(),
@@ -262,7 +266,7 @@ impl TikvMember {
             made.changes.extend(self.turn_changes(&unit.view, slot.id)?);
         }
         let kept = self.kept.get();
-        let is_announced = kept.is_some_and(|kept| batch.iter().any(|op| is_kept(*kept, &op)));
+        let is_announced = kept.is_some_and(|kept| batch.iter().any(|op| op.changes_kept(*kept)));
         if is_announced || made.is_announced || unit.turn.is_some() {
             let (id, number) = (slot.id, slot.number);
             made.changes
@@ -391,6 +395,11 @@ impl CheckedUnit for MemberUnit<'_> {
 
     fn announced(&self) -> &[u8] {
         &self.announced
+    }
+
+    fn number_rows(&self, count: usize) -> u64 {
+        let began_ms = millis(self.view.pos().0);
+        self.member.row_numbers.allocate(began_ms, count as u64)
     }
 }
 

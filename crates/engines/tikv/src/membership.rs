@@ -125,6 +125,12 @@ impl Membership {
         slots_of(self.number)
     }
 
+    /// The number of this member.
+    pub(crate) fn number(&self) -> u8 {
+        // There are no more than 256.
+        self.number as u8
+    }
+
     /// The row of a slot after its commit with this number.
     pub(crate) fn slot_change(&self, id: SlotId, number: u64) -> Change {
         (self.layout.slot(id), Some(fence_row(self.holder, number)))

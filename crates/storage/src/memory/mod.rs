@@ -8,8 +8,8 @@ mod table;
 mod unit;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -19,6 +19,7 @@ use crate::engine::{
     Snapshot, StatSink, VerifyReport,
 };
 use crate::error::{Result, StorageError};
+use crate::follower::{Follower, Moment};
 use crate::keys::{IdentSet, KeyRange, Table};
 use read::{MemoryCursor, MemorySnapshot, SharedSnapshot};
 use shared::Shared;
@@ -48,6 +49,9 @@ impl MemoryEngine {
                 closed: AtomicBool::new(false),
                 hooks: Mutex::default(),
                 exclusive_pos: AtomicU64::new(0),
+                kept: OnceLock::new(),
+                announced_pos: AtomicU64::new(0),
+                numbered: AtomicU64::new(0),
             }),
             caps: Caps {
                 name: "memory",
@@ -115,6 +119,16 @@ impl Reader for MemoryEngine {
     }
 }
 
+impl Follower for MemoryEngine {
+    fn moment(&self) -> Result<Moment> {
+        let (snapshot, announced) = MemorySnapshot::take_announced(&self.shared)?;
+        Ok(Moment {
+            snapshot: Arc::new(SharedSnapshot(Arc::new(snapshot))),
+            announced: announced.to_be_bytes().to_vec(),
+        })
+    }
+}
+
 impl Engine for MemoryEngine {
     fn caps(&self) -> &Caps {
         &self.caps
@@ -161,6 +175,11 @@ impl Engine for MemoryEngine {
 
     fn on_durable(&self, hook: DurableHook) {
         self.shared.hooks.lock().push(hook);
+    }
+
+    fn announce(&self, kept: fn(Table, &[u8]) -> bool) {
+        // All stores of an engine keep the same rows.
+        let _ = self.shared.kept.set(kept);
     }
 
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {

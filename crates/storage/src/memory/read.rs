@@ -2,6 +2,7 @@
 //! lock for each call.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::engine::{CommitPos, Cursor, CursorOpts, Reader, Snapshot};
@@ -38,6 +39,18 @@ impl MemorySnapshot {
 impl MemorySnapshot {
     pub(super) fn pos(&self) -> u64 {
         self.pos
+    }
+
+    /// Takes a snapshot; the second output is the position of the last commit that was announced
+    /// before it.
+    pub(super) fn take_announced(shared: &Arc<Shared>) -> Result<(Self, u64)> {
+        loop {
+            let snapshot = Self::take(shared)?;
+            let announced = shared.announced_pos.load(Ordering::Relaxed);
+            if announced <= snapshot.pos {
+                return Ok((snapshot, announced));
+            }
+        }
     }
 }
 

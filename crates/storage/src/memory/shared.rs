@@ -1,5 +1,6 @@
 //! State that the memory engine, its snapshots and its cursors share.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
@@ -8,6 +9,7 @@ use super::table::State;
 use crate::batch::WriteBatch;
 use crate::engine::{Caps, CommitPos, DurableHook, FlushEvent};
 use crate::error::{Result, StorageError};
+use crate::keys::Table;
 
 pub(super) struct Shared {
     pub(super) state: RwLock<State>,
@@ -15,6 +17,12 @@ pub(super) struct Shared {
     pub(super) hooks: Mutex<Vec<DurableHook>>,
     /// Position of the last commit of an exclusive unit. Changed under the lock of the state.
     pub(super) exclusive_pos: AtomicU64,
+    /// Which rows other stores keep in memory.
+    pub(super) kept: OnceLock<fn(Table, &[u8]) -> bool>,
+    /// Position of the last commit that was announced. Changed under the lock of the state.
+    pub(super) announced_pos: AtomicU64,
+    /// The numbers of rows that were given so far.
+    pub(super) numbered: AtomicU64,
 }
 
 impl Shared {
@@ -32,7 +40,12 @@ impl Shared {
             if !allows(&state) {
                 return Ok(None);
             }
-            CommitPos(state.apply(batch))
+            let pos = state.apply(batch);
+            let kept = self.kept.get();
+            if kept.is_some_and(|kept| batch.iter().any(|op| op.changes_kept(*kept))) {
+                self.announced_pos.store(pos, Ordering::Relaxed);
+            }
+            CommitPos(pos)
         };
         for hook in self.hooks.lock().iter() {
             hook(FlushEvent::Durable(pos));

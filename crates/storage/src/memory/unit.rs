@@ -18,6 +18,8 @@ pub(super) struct MemoryUnit<'e> {
     caps: &'e Caps,
     snapshot: SharedSnapshot,
     seen: Mutex<Vec<ReadRange>>,
+    /// Position of the last commit that was announced before it began.
+    announced: [u8; 8],
     is_exclusive: bool,
 }
 
@@ -30,11 +32,13 @@ struct ReadRange {
 
 impl<'e> MemoryUnit<'e> {
     pub(super) fn begin(shared: &'e Arc<Shared>, caps: &'e Caps) -> Result<MemoryUnit<'e>> {
+        let (snapshot, announced) = MemorySnapshot::take_announced(shared)?;
         Ok(MemoryUnit {
             shared,
             caps,
-            snapshot: SharedSnapshot(Arc::new(MemorySnapshot::take(shared)?)),
+            snapshot: SharedSnapshot(Arc::new(snapshot)),
             seen: Mutex::default(),
+            announced: announced.to_be_bytes(),
             is_exclusive: false,
         })
     }
@@ -110,5 +114,14 @@ impl CheckedUnit for MemoryUnit<'_> {
         };
         let applied = self.shared.apply_if(batch, self.caps, is_unchanged)?;
         applied.ok_or(StorageError::Conflict)
+    }
+
+    fn announced(&self) -> &[u8] {
+        &self.announced
+    }
+
+    fn number_rows(&self, count: usize) -> u64 {
+        let count = count as u64;
+        self.shared.numbered.fetch_add(count, Ordering::Relaxed) + 1
     }
 }

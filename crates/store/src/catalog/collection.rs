@@ -5,6 +5,7 @@
 
 use crate::catalog::buckets::OpenBuckets;
 use crate::catalog::capped::{CappedGuards, Limits};
+use crate::catalog::indexes::open_indexes;
 use crate::catalog::large::LARGE_BYTES;
 use crate::catalog::last::read_last;
 use crate::catalog::live::{CollectionCounters, Order};
@@ -23,7 +24,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use storage::{CommitPos, CursorOpts, KeyRange, Reader, Table, counter_decode};
+use storage::{CommitPos, CursorOpts, KeyRange, Reader, Table, Unit, counter_decode};
 
 /// How often a change that waits at the gate checks whether it was interrupted.
 const GATE_LOOK: Duration = Duration::from_millis(50);
@@ -54,6 +55,8 @@ pub struct Collection {
     uncommitted: AtomicBool,
     /// Position of the last commit that may have changed its catalog row.
     unchanged_since: AtomicU64,
+    /// The announcements with which it was opened, see [`Collection::is_current`].
+    generation: Option<Box<[u8]>>,
     id_usage: Usage,
     /// What its readers cache with it, see [`Collection::attachment`].
     attached: OnceLock<Box<dyn Any + Send + Sync>>,
@@ -113,7 +116,8 @@ impl CollStats {
 
 impl Collection {
     /// Opens a collection from its catalog row and from marks that `reader` reads. Unfinished
-    /// indexes are left out; the caller removes them from the row.
+    /// indexes are left out, and the caller removes them from the row; where other processes write,
+    /// too, one of them may be building the index.
     ///
     /// # Cost
     /// Two reads and one for each index; a read of the last document when there is one.
@@ -145,18 +149,7 @@ impl Collection {
             .get(row.ident)
             .unwrap_or(0)
             .max(reserved + 1);
-        let mut indexes = Vec::new();
-        for i in row.indexes.iter().filter(|i| i.ready) {
-            let found = reader
-                .get(Table::Meta, &meta::multikey(i.ident), &mut buf)
-                .map_err(error::storage)?;
-            let bits = buf
-                .first_chunk::<4>()
-                .filter(|_| found)
-                .map_or(0, |b| u32::from_le_bytes(*b));
-            let index = Index::open(i.ident, i.spec.clone(), true, bits, shared.hooks.as_ref())?;
-            indexes.push(Arc::new(index.with_format(i.keyed, i.marked)));
-        }
+        let indexes = open_indexes(&shared, row, reader)?;
         let mut order = Order {
             max_key: Vec::new(),
             next_seq,
@@ -193,6 +186,7 @@ impl Collection {
             gone: AtomicBool::new(false),
             uncommitted: AtomicBool::new(false),
             unchanged_since: AtomicU64::new(shared.engine.last_pos().0),
+            generation: None,
             id_usage: Usage::default(),
             attached: OnceLock::new(),
             ns,
@@ -334,6 +328,17 @@ impl Collection {
         self.state.load()
     }
 
+    /// Records with which announcements it was opened.
+    pub(crate) fn set_generation(&mut self, announced: &[u8]) {
+        self.generation = Some(announced.into());
+    }
+
+    /// Whether its catalog row and its marks are those that a unit reads. Always true where one
+    /// process writes: there the gate keeps changes out.
+    pub(crate) fn is_current(&self, unit: &Unit<'_>) -> bool {
+        !self.shared.has_joined || unit.announced() == self.generation.as_deref()
+    }
+
     /// The commit since which its catalog row has not changed.
     pub(crate) fn catalog_commit(&self) -> CommitPos {
         CommitPos(self.unchanged_since.load(Ordering::Acquire))
@@ -432,11 +437,13 @@ impl Collection {
     }
 
     pub(crate) fn gone_error(&self) -> model::MongoError {
-        model::MongoError::new(
-            model::code::QUERY_PLAN_KILLED,
-            format!("collection dropped or renamed: {}", self.ns),
-        )
-        .kind(ErrorKind::CollectionGone)
+        error::collection_gone(&self.ns)
+    }
+
+    /// The error for an operation that has to find the collection again, because another process
+    /// has changed it.
+    pub(crate) fn outdated_error(&self, operation: &Operation) -> model::MongoError {
+        self.shared.restart_error(operation, &self.ns)
     }
 
     /// The error for a plan that was made for an earlier state of an index.

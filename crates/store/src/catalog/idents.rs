@@ -7,7 +7,7 @@ use crate::error;
 use crate::format::meta;
 use model::{MongoError, Result};
 use parking_lot::Mutex;
-use storage::{Engine, Table, WriteBatch};
+use storage::{Engine, Reader, Table, WriteBatch};
 
 /// Identifiers reserved on disk at a time.
 const BLOCK: u32 = 1024;
@@ -51,21 +51,35 @@ impl Idents {
     /// Engine failures; 1 InternalError when all are used up.
     pub(crate) fn next(&self, engine: &dyn Engine) -> Result<u32> {
         let mut reserved = self.reserved.lock();
-        if reserved.next >= reserved.mark {
-            let mark = reserved
-                .next
-                .checked_add(BLOCK)
-                .filter(|m| *m < u32::MAX - 1);
-            let mark =
-                mark.ok_or_else(|| MongoError::internal("all collection identifiers are used up"))?;
-            let mut batch = WriteBatch::new();
-            batch.put(Table::Meta, meta::IDENT_MARK, &mark.to_be_bytes());
-            // Not synced: a user of the identifier writes to the same journal later.
-            let applied = &mut |_| reserved.mark = mark;
-            commit(engine, WriteUnit::new(&batch).add_hook(applied))?;
+        while reserved.next >= reserved.mark {
+            match reserve(engine, reserved.next) {
+                // Another process has reserved a block.
+                Err(e) if error::is_conflict(&e) => {}
+                block => *reserved = block?,
+            }
         }
         let ident = reserved.next;
         reserved.next += 1;
         Ok(ident)
     }
+}
+
+/// Reserves a block of identifiers from `least` on that no process has reserved.
+fn reserve(engine: &dyn Engine, least: u32) -> Result<ReservedIdents> {
+    let unit = engine.begin().map_err(error::storage)?;
+    let mut next = least;
+    let others = &mut |mark: &[u8]| {
+        let mark = mark.first_chunk::<4>().map(|b| u32::from_be_bytes(*b));
+        next = next.max(mark.unwrap_or(0));
+    };
+    unit.get_with(Table::Meta, meta::IDENT_MARK, others)
+        .map_err(error::storage)?;
+    let mark = next.checked_add(BLOCK).filter(|m| *m < u32::MAX - 1);
+    let mark =
+        mark.ok_or_else(|| MongoError::internal("all collection identifiers are used up"))?;
+    let mut batch = WriteBatch::new();
+    batch.put(Table::Meta, meta::IDENT_MARK, &mark.to_be_bytes());
+    // Not synced: a user of the identifier writes to the same journal later.
+    commit(engine, WriteUnit::new(&batch).commit_through(Some(unit)))?;
+    Ok(ReservedIdents { next, mark })
 }

@@ -6,6 +6,7 @@ pub(crate) mod capped;
 pub(crate) mod collection;
 pub(crate) mod dropped;
 mod idents;
+mod indexes;
 mod large;
 mod last;
 pub(crate) mod live;

@@ -16,13 +16,13 @@ use crate::index::Index;
 use crate::locks::{ClaimConflict, KeyIds, LockTable, Owner, StripeGuard};
 use crate::log::{Log, Waker};
 use crate::released::{LOOK, Registration};
-use model::{Namespace, Result, bail, code};
+use model::{MongoError, Namespace, Result, bail, code};
 use operation::Operation;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
-use storage::{CommitPos, Engine, Table, WriteBatch, WriteClass};
+use storage::{CommitPos, Engine, Table, Unit, WriteBatch, WriteClass};
 
 /// State that all collections of a store share.
 pub(crate) struct Shared {
@@ -47,6 +47,8 @@ pub(crate) struct Shared {
     given_up: Mutex<Vec<Namespace>>,
     /// The largest document of all collections that were opened.
     pub(crate) large: LargestDocument,
+    /// Other processes write to the engine, too, see [`crate::Store::join`].
+    pub(crate) has_joined: bool,
 }
 
 impl Shared {
@@ -150,12 +152,66 @@ impl Shared {
             feed: None,
             given_up: Mutex::default(),
             large: LargestDocument::default(),
+            has_joined: false,
             engine,
         })
     }
 
     pub(crate) fn commit(&self, unit: WriteUnit<'_>) -> Result<CommitPos> {
         commit(self.engine.as_ref(), unit)
+    }
+
+    /// Refuses what cannot be done beside other processes yet.
+    ///
+    /// # Errors
+    /// 115 CommandNotSupported
+    pub(crate) fn check_alone(&self, what: &str) -> Result<()> {
+        if self.has_joined {
+            bail!(
+                code::COMMAND_NOT_SUPPORTED,
+                "{what} are for engines that one server writes to"
+            );
+        }
+        Ok(())
+    }
+
+    /// The error for an operation that has to begin again, because another process has changed the
+    /// catalog.
+    pub(crate) fn restart_error(&self, operation: &Operation, ns: &Namespace) -> MongoError {
+        match operation.waits_without_thread() {
+            Some(link) => {
+                link.wake();
+                error::set_aside()
+            }
+            None => error::collection_gone(ns),
+        }
+    }
+
+    /// As [`Shared::restart_error`] for a change of the catalog that has met a conflict with
+    /// another process; any other error stays.
+    pub(crate) fn restart_after_conflict(
+        &self,
+        operation: &Operation,
+        ns: &Namespace,
+        e: MongoError,
+    ) -> MongoError {
+        match self.has_joined && error::is_conflict(&e) {
+            true => self.restart_error(operation, ns),
+            false => e,
+        }
+    }
+
+    /// Begins a unit for a change of the catalog: with its commit, units of all processes conflict
+    /// that began before. `None` where one process writes.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn begin_exclusive(&self) -> Result<Option<Unit<'_>>> {
+        if !self.has_joined {
+            return Ok(None);
+        }
+        let unit = self.engine.begin_exclusive().map_err(error::storage)?;
+        Ok(unit.map(Unit::Checked))
     }
 
     pub(crate) fn next_version(&self) -> u64 {

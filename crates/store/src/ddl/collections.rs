@@ -8,14 +8,16 @@ use crate::catalog::{CatalogRow, Collection, Kind, Shared, State};
 use crate::commit::WriteUnit;
 use crate::ddl::logged::Note;
 use crate::ddl::writer::CatalogWriter;
+use crate::error;
 use crate::format::meta;
 use crate::gate::ClosingGuard;
 use crate::log::NamespaceHash;
+use crate::write::insert::mark_unordered;
 use crate::write::writer::Writer;
 use model::bucket::SeriesOptions;
 use model::{DocBuf, MongoError, Namespace, Result, code};
 use std::sync::Arc;
-use storage::{CommitPos, Table, WriteBatch};
+use storage::{CommitPos, Reader, Table, Unit, WriteBatch};
 
 /// An index build or another long operation runs on the collection.
 const BACKGROUND_OPERATION_IN_PROGRESS: i32 = 12587;
@@ -36,19 +38,43 @@ impl CatalogWriter<'_> {
             return Err(exists(ns));
         }
         let (c, row) = self.new_collection(ns, options, uuid)?;
+        let beside_others = self.begin_creation(ns)?;
         let mut batch = WriteBatch::new();
         Shared::put_row(&mut batch, ns, &row);
+        if beside_others.is_some() && !c.is_view() {
+            mark_unordered(&mut batch, c.ident);
+        }
         let created = &mut |pos: CommitPos| {
             c.set_unchanged_since(pos);
-            self.keep(c.clone());
+            if !self.shared.has_joined {
+                self.keep(c.clone());
+            }
         };
         let note = Note::create(ns, row.options.doc());
         let mut rows = self
             .shared
             .log_command(&mut batch, ns.db(), ns.coll(), Some(&uuid), &note);
-        let unit = WriteUnit::with_stamp(&mut batch, &mut rows);
-        self.commit(unit.add_hook(created))?;
+        let unit = WriteUnit::with_stamp(&mut batch, &mut rows).commit_through(beside_others);
+        self.commit(unit.add_hook(created))
+            .map_err(|e| self.shared.restart_after_conflict(self.operation, ns, e))?;
         Ok(c)
+    }
+
+    /// Begins the unit that creates a collection beside other processes. `None` where one process
+    /// writes.
+    ///
+    /// # Errors
+    /// 48 NamespaceExists; engine failures.
+    fn begin_creation(&self, ns: &Namespace) -> Result<Option<Unit<'_>>> {
+        let unit = self.shared.begin_exclusive()?;
+        if let Some(unit) = &unit {
+            let key = meta::catalog(ns.db(), ns.coll());
+            let found = unit.get_with(Table::Meta, &key, &mut |_| {});
+            if found.map_err(error::storage)? {
+                return Err(exists(ns));
+            }
+        }
+        Ok(unit)
     }
 
     /// A collection that is not in the catalog yet, and its row.
@@ -109,6 +135,8 @@ impl CatalogWriter<'_> {
         if !now.is_some_and(|now| Arc::ptr_eq(&now, c)) {
             return Ok(None);
         }
+        let writer = c.writer(self.operation);
+        let beside_others = writer.begin_exclusive()?;
         let state = State::clone(&c.state());
         let mut batch = WriteBatch::new();
         batch.delete(Table::Meta, &meta::catalog(ns.db(), ns.coll()));
@@ -120,8 +148,10 @@ impl CatalogWriter<'_> {
         let mut rows =
             self.shared
                 .log_command(&mut batch, ns.db(), ns.coll(), Some(&c.uuid), &note);
-        let unit = WriteUnit::with_stamp(&mut batch, &mut rows);
-        let pos = self.commit(unit.add_hook(gone))?;
+        let unit = WriteUnit::with_stamp(&mut batch, &mut rows).commit_through(beside_others);
+        let pos = self
+            .commit(unit.add_hook(gone))
+            .map_err(|e| self.shared.restart_after_conflict(self.operation, ns, e))?;
         drop(closed);
         self.shared.remove_leftovers(leftovers, pos);
         let by_id = !c.is_view() && !c.is_series();
@@ -140,27 +170,7 @@ impl CatalogWriter<'_> {
         to: &Namespace,
         drop_target: bool,
     ) -> Result<()> {
-        if from == to {
-            return Err(MongoError::new(
-                code::ILLEGAL_OPERATION,
-                format!("Can't rename a collection to itself: {from}"),
-            ));
-        }
-        let Some(c) = self.collection(from)? else {
-            return Err(MongoError::new(
-                code::NAMESPACE_NOT_FOUND,
-                format!("Source collection {from} does not exist"),
-            ));
-        };
-        let target = self.collection(to)?;
-        if target.is_some() && !drop_target {
-            return Err(MongoError::new(
-                code::NAMESPACE_EXISTS,
-                "target namespace exists",
-            ));
-        }
-        self.check_write(from)?;
-        self.check_write(to)?;
+        let (c, target) = self.find_to_rename(from, to, drop_target)?;
         // As for a drop, nothing else is locked while writers are waited for. Gates are closed in
         // the order of names, so that two renames of the same pair cannot wait for each other.
         let mut both: Vec<&Collection> = [Some(&c), target.as_ref()]
@@ -182,6 +192,9 @@ impl CatalogWriter<'_> {
             drop((catalog, closed));
             return self.rename_collection(from, to, drop_target);
         }
+        let writer = c.writer(self.operation);
+        // The target was looked up later than the source, so it is current when the source is.
+        let beside_others = writer.begin_exclusive()?;
         let state = State::clone(&c.state());
         let target = target.as_ref().map(|t| (State::clone(&t.state()), t));
         check_not_building(&c, &state)?;
@@ -206,11 +219,44 @@ impl CatalogWriter<'_> {
             .shared
             .log_command(&mut batch, from.db(), from.coll(), Some(&c.uuid), &note)
             .map(|rows| rows.add_namespace(NamespaceHash::hash(to.db(), Some(to.coll()))));
-        let unit = WriteUnit::with_stamp(&mut batch, &mut rows);
-        let pos = self.commit(unit.add_hook(renamed))?;
+        let unit = WriteUnit::with_stamp(&mut batch, &mut rows).commit_through(beside_others);
+        let pos = self
+            .commit(unit.add_hook(renamed))
+            .map_err(|e| self.shared.restart_after_conflict(self.operation, from, e))?;
         drop(closed);
         self.shared.remove_leftovers(leftovers, pos);
         Ok(())
+    }
+
+    /// The collection to rename, and the one that it replaces.
+    fn find_to_rename(
+        &self,
+        from: &Namespace,
+        to: &Namespace,
+        drop_target: bool,
+    ) -> Result<(Arc<Collection>, Option<Arc<Collection>>)> {
+        if from == to {
+            return Err(MongoError::new(
+                code::ILLEGAL_OPERATION,
+                format!("Can't rename a collection to itself: {from}"),
+            ));
+        }
+        let Some(c) = self.collection(from)? else {
+            return Err(MongoError::new(
+                code::NAMESPACE_NOT_FOUND,
+                format!("Source collection {from} does not exist"),
+            ));
+        };
+        let target = self.collection(to)?;
+        if target.is_some() && !drop_target {
+            return Err(MongoError::new(
+                code::NAMESPACE_EXISTS,
+                "target namespace exists",
+            ));
+        }
+        self.check_write(from)?;
+        self.check_write(to)?;
+        Ok((c, target))
     }
 
     /// Drops all collections of a database; returns the number dropped.

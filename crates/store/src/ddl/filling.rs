@@ -12,10 +12,11 @@ use crate::index::{Index, KeySet};
 use crate::locks::{KeyId, KeyIds};
 use crate::write::duplicate::duplicate_key;
 use crate::write::entries::{check_length, put_entries, put_entry};
+use crate::write::reads::WriteReader;
 use crate::write::writer::Writer;
 use model::{MongoError, Result};
 use std::collections::VecDeque;
-use storage::{CursorOpts, KeyRange, Reader, Table, WriteBatch, WriteClass};
+use storage::{CursorOpts, KeyRange, Table, WriteBatch, WriteClass};
 
 /// Documents read in one step.
 const STEP_DOCS: usize = 1024;
@@ -109,7 +110,8 @@ impl Writer<'_> {
     ) -> Result<()> {
         // Changes by a process without our locks are not in the set of changed documents.
         let engine = &self.shared.engine;
-        let is_shared = engine.begin().map_err(error::storage)?.is_checked();
+        let is_shared =
+            self.shared.has_joined || engine.begin().map_err(error::storage)?.is_checked();
         loop {
             go_on()?;
             // Inside the gate: once the index or the collection is dropped, no entries are written
@@ -389,13 +391,12 @@ impl Writer<'_> {
         let engine = &self.shared.engine;
         let key = &self.key_of_id(id);
         let mut locked: KeyIds = KeyIds::from_slice(&[KeyId::of(key)]);
+        let mut owner = Vec::new();
         loop {
             let held = self.shared.lock_keys(self.operation, &mut locked)?;
-            let unit = engine.begin().map_err(error::storage)?;
-            if !unit
-                .get(Table::Doc, key, &mut b.value)
-                .map_err(error::storage)?
-            {
+            let reads = WriteReader::Unit(self.begin_unit()?);
+            b.value.clear();
+            if !reads.get(Table::Doc, key, &mut b.value)? {
                 return Ok(());
             }
             let doc = match self.indexed_document(index, key, &b.value)? {
@@ -420,19 +421,18 @@ impl Writer<'_> {
                 }
                 for k in b.set.iter() {
                     index.unique_entry(k, &mut b.entry);
-                    let mut other = false;
-                    let look = &mut |value: &[u8]| other = !index.is_owned_by(value, id);
-                    unit.get_with(Table::Idx, &b.entry, look)
-                        .map_err(error::storage)?;
-                    if other {
+                    owner.clear();
+                    if reads.get(Table::Idx, &b.entry, &mut owner)?
+                        && !index.is_owned_by(&owner, id)
+                    {
                         return Err(duplicate_key(self, index, doc));
                     }
                 }
             }
-            self.mark_multikey(index, b.set.multikey)?;
             b.batch.clear();
+            self.mark_multikey_in(index, b.set.multikey, &reads, &mut b.batch)?;
             put_entries(&mut b.batch, index, b.set.keys(), id, &mut b.entry);
-            let write = WriteUnit::new(&b.batch).commit_through(Some(unit));
+            let write = WriteUnit::new(&b.batch).commit_through(reads.into_unit());
             match self.commit(write) {
                 Err(e) if error::is_conflict(&e) => self.operation.check()?,
                 committed => return committed.map(|_| ()),

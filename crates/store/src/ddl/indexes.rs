@@ -33,6 +33,9 @@ pub struct IndexBuild {
     filling: BuildProgress,
     /// Why the build failed; its index has to be removed.
     failed: Option<MongoError>,
+    /// Beside other processes: the operation has found the collection again after it had
+    /// registered the index.
+    is_registered: bool,
     ended: bool,
 }
 
@@ -50,8 +53,13 @@ impl IndexBuild {
             replaces: None,
             filling,
             failed: None,
+            is_registered: false,
             ended: false,
         }
+    }
+
+    fn is_of(&self, index: &Index) -> bool {
+        self.index.ident() == index.ident()
     }
 }
 
@@ -120,12 +128,39 @@ impl Writer<'_> {
                 None => return Ok(false),
             },
         };
-        on_progress();
-        let result = self.build(&mut own, on_progress, go_on);
-        if matches!(&result, Err(e) if e.is(ErrorKind::SetAside)) {
+        self.go_on_building(&mut own, on_progress, go_on)
+            .inspect_err(|e| self.keep_build(own, e, build))
+            .map(|()| true)
+    }
+
+    /// Keeps a build for the next run of its operation, if there will be one.
+    fn keep_build(&self, own: IndexBuild, e: &MongoError, build: &mut Option<IndexBuild>) {
+        if self.runs_again(e) {
             *build = Some(own);
         }
-        result.map(|()| true)
+    }
+
+    /// Whether the operation will run again after this error.
+    fn runs_again(&self, e: &MongoError) -> bool {
+        e.is(ErrorKind::SetAside) || (self.shared.has_joined && e.is_collection_gone())
+    }
+
+    fn go_on_building(
+        &self,
+        own: &mut IndexBuild,
+        on_progress: &dyn Fn(),
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        on_progress();
+        if self.shared.has_joined && !self.state().indexes.iter().any(|i| own.is_of(i)) {
+            // It was registered, or removed, after this handle was opened.
+            if std::mem::replace(&mut own.is_registered, true) {
+                own.ended = true;
+                return Err(self.aborted_error(&own.index));
+            }
+            return Err(self.outdated_error(self.operation));
+        }
+        self.build(own, on_progress, go_on)
     }
 
     /// Registers a new index; `None` when it exists already.
@@ -150,6 +185,10 @@ impl Writer<'_> {
                     let built = |waker| other.wake_when_built(waker).filter(|_| !self.is_dropped());
                     Shared::wait_on_thread(self.operation, &built)?;
                     std::thread::sleep(BUILD_POLL);
+                    if self.shared.has_joined {
+                        // Its builder may be another process.
+                        return Err(self.outdated_error(self.operation));
+                    }
                 }
             }
         }
@@ -194,12 +233,8 @@ impl Writer<'_> {
                 own
             }
         };
-        on_progress();
-        let result = self.build(&mut own, on_progress, go_on);
-        if matches!(&result, Err(e) if e.is(ErrorKind::SetAside)) {
-            *build = Some(own);
-        }
-        result
+        self.go_on_building(&mut own, on_progress, go_on)
+            .inspect_err(|e| self.keep_build(own, e, build))
     }
 
     /// Drops the index called `name`; false when there is none. A build of it ends with 276
@@ -346,7 +381,7 @@ impl Writer<'_> {
                         own.ended = true;
                         return Ok(());
                     }
-                    Err(e) if e.is(ErrorKind::SetAside) => return Err(e),
+                    Err(e) if self.runs_again(&e) => return Err(e),
                     Err(e) => e,
                 }
             }
@@ -356,7 +391,7 @@ impl Writer<'_> {
         own.ended = e.code() == INDEX_BUILD_ABORTED || self.is_dropped();
         if !own.ended {
             match self.remove_index(&own.index, false) {
-                Err(waits) if waits.is(ErrorKind::SetAside) => return Err(waits),
+                Err(waits) if self.runs_again(&waits) => return Err(waits),
                 removed => own.ended = removed.is_ok() || self.is_dropped(),
             }
         }

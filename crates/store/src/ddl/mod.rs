@@ -57,6 +57,7 @@ impl Writer<'_> {
         note: Option<&Note>,
         change: impl FnOnce(&mut State, &mut Vec<Leftover>) -> Result<T>,
     ) -> Result<T> {
+        let beside_others = self.begin_exclusive()?;
         let old = self.state();
         let (mut new, mut leftovers) = (State::clone(&old), Vec::new());
         let made = change(&mut new, &mut leftovers)?;
@@ -64,6 +65,10 @@ impl Writer<'_> {
         Shared::put_row(&mut batch, &self.ns, &self.row(&new, ready));
         dropped::record(&mut batch, &leftovers);
         let altered = &mut |pos: CommitPos| {
+            if self.shared.has_joined {
+                // Whoever uses this handle finds the collection again.
+                return;
+            }
             if let Some(index) = ready {
                 index.set_ready(pos);
             }
@@ -81,8 +86,11 @@ impl Writer<'_> {
             self.shared
                 .log_command(&mut batch, db, coll, Some(&self.uuid), n)
         });
-        let unit = WriteUnit::with_stamp(&mut batch, &mut rows);
-        let pos = self.commit(unit.add_hook(altered))?;
+        let unit = WriteUnit::with_stamp(&mut batch, &mut rows).commit_through(beside_others);
+        let pos = self.commit(unit.add_hook(altered)).map_err(|e| {
+            let shared = &self.shared;
+            shared.restart_after_conflict(self.operation, &self.ns, e)
+        })?;
         drop(closed);
         self.shared.remove_leftovers(leftovers, pos);
         Ok(made)

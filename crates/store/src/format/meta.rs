@@ -47,6 +47,11 @@ pub fn buckets(ident: u32) -> [u8; 5] {
     tag_ident(b'b', ident)
 }
 
+/// Whether a key is that of a counter pair.
+pub fn is_counter(key: &[u8]) -> bool {
+    matches!(key.first(), Some(b'n' | b'b'))
+}
+
 /// `d ident` -> numbers of the tables whose keys are dropped but may still be on disk.
 pub fn drop_key(ident: u32) -> [u8; 5] {
     tag_ident(b'd', ident)

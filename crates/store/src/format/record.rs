@@ -16,7 +16,7 @@ pub(crate) const TIME_AT: usize = 2;
 pub(crate) const TIME_LATER: u64 = u64::MAX;
 
 /// No insert_seq reaches this; one that does is damaged.
-pub(crate) const SEQ_END: u64 = 1 << 56;
+pub(crate) const SEQ_END: u64 = 1 << 62;
 
 /// The header of a record, before the BSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,16 +23,16 @@ const COUNTS_KEPT: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct CollectionCache {
     all: Mutex<HashMap<Namespace, (Arc<Collection>, Instant)>>,
-    /// Views of several moments share them: apart from their documents they are the same in all of
-    /// these.
-    is_shared: bool,
+    /// The announcements up to these views, see [`storage::Moment::announced`], when views of
+    /// several moments share them: apart from their documents they are the same in all of these.
+    announced: Option<Vec<u8>>,
 }
 
 impl CollectionCache {
-    /// For views of several moments.
-    pub(crate) fn new_shared() -> CollectionCache {
+    /// For views of all moments with these announcements.
+    pub(crate) fn new_shared(announced: &[u8]) -> CollectionCache {
         CollectionCache {
-            is_shared: true,
+            announced: Some(announced.to_vec()),
             ..CollectionCache::default()
         }
     }
@@ -60,7 +60,7 @@ impl FixedState {
 
     /// Whether the view is of a moment of data that another process writes.
     pub(crate) fn is_of_moment(&self) -> bool {
-        self.opened.is_shared
+        self.opened.announced.is_some()
     }
 
     /// The collection, if it was opened in the form of this state.
@@ -76,7 +76,7 @@ impl FixedState {
             return Ok(None);
         };
         let coll = Arc::clone(coll);
-        if self.opened.is_shared && counted.elapsed() > COUNTS_KEPT {
+        if self.is_of_moment() && counted.elapsed() > COUNTS_KEPT {
             *counted = Instant::now();
             drop(all);
             coll.renew_counts(self.snapshot.as_ref())?;
@@ -84,7 +84,8 @@ impl FixedState {
         Ok(Some(coll))
     }
 
-    /// Opens a collection or view from its catalog row in this state, for readers only.
+    /// Opens a collection or view from its catalog row in this state; for readers only, unless
+    /// other processes write, too.
     ///
     /// # Errors
     /// As [`Collection::open`].
@@ -94,10 +95,11 @@ impl FixedState {
         ns: &Namespace,
         row: &CatalogRow,
     ) -> Result<Arc<Collection>> {
-        let opened = Collection::open(shared.clone(), ns.clone(), row, self.snapshot.as_ref())?;
-        if !self.opened.is_shared {
+        let mut opened = Collection::open(shared.clone(), ns.clone(), row, self.snapshot.as_ref())?;
+        match &self.opened.announced {
+            Some(announced) => opened.set_generation(announced),
             // Makes every write to it fail.
-            opened.set_dropped();
+            None => opened.set_dropped(),
         }
         let mut all = self.opened.all.lock();
         let new = || (Arc::new(opened), Instant::now());

@@ -255,6 +255,30 @@ impl Writer<'_> {
         let unit = WriteUnit::new(&batch).add_hook(mark);
         self.commit(unit).map(|_| ())
     }
+
+    /// As [`Writer::mark_multikey`]. Where other processes write, too, the mark is in the batch of
+    /// the entries, and the bits of the others are read through their unit.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn mark_multikey_in(
+        &self,
+        index: &Index,
+        bits: u32,
+        reads: &WriteReader<'_>,
+        batch: &mut WriteBatch,
+    ) -> Result<()> {
+        if !self.shared.has_joined || bits & !index.multikey_bits() == 0 {
+            return self.mark_multikey(index, bits);
+        }
+        let (key, mut row) = (meta::multikey(index.ident()), Vec::new());
+        reads.get(Table::Meta, &key, &mut row)?;
+        let stored = row.first_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b));
+        if bits & !stored != 0 {
+            batch.put(Table::Meta, &key, &(stored | bits).to_le_bytes());
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

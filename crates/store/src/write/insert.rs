@@ -10,6 +10,7 @@ use crate::format::meta;
 use crate::write::capped::InsertSize;
 use crate::write::chunk::{CHUNK_DOCS, Chunk, Scratch, put_entries_of};
 use crate::write::mode::Mode;
+use crate::write::reads::WriteReader;
 use crate::write::session::StatementLog;
 use crate::write::transaction::Transaction;
 use crate::write::unit::{DocumentUnit, NewDocuments};
@@ -23,6 +24,8 @@ use storage::{CommitPos, Table, WriteBatch};
 const CHUNK_BYTES: usize = 1 << 20;
 /// Sequence numbers reserved at a time by collections whose ids arrive out of order.
 pub(super) const SEQ_BLOCK: u64 = 1 << 16;
+/// Numbers that processes give beside others, which grow with time, do not reach this before 2037.
+const NUMBERS_END: u64 = 1 << 61;
 
 /// The outcome of an insert.
 #[derive(Debug, Default)]
@@ -211,7 +214,7 @@ impl Writer<'_> {
             }
         };
         let reads = mode.begin(self)?;
-        let (first_seq, fresh) = self.allocate(s, usable)?;
+        let (first_seq, fresh) = self.allocate(s, usable, &reads)?;
         let stored = self.stored_ids(s, &fresh, &reads)?;
         s.unique.look_up(&reads)?;
         let written = self.fill_batch(s, chunk, first_seq, &stored, &mut done.errors, &reads)?;
@@ -220,7 +223,7 @@ impl Writer<'_> {
         }
         put_entries_of(s, &state.indexes, &written.positions);
         for (index, bits) in state.indexes.iter().zip(&written.multikey) {
-            self.mark_multikey(index, *bits)?;
+            self.mark_multikey_in(index, *bits, &reads, &mut s.batch)?;
         }
         let mut old = None;
         if let Some(d) = &displacement {
@@ -255,7 +258,21 @@ impl Writer<'_> {
     /// The mark of ids out of order is committed here, before memory records it: it is in the
     /// journal before every document that needs it, and a failure leaves memory and disk as they
     /// were.
-    fn allocate(&self, s: &Scratch, count: usize) -> Result<(u64, SmallVec<[bool; CHUNK_DOCS]>)> {
+    ///
+    /// Where other processes write, too, no key is certainly new, the unit gives the numbers, and
+    /// the mark is in its batch.
+    fn allocate(
+        &self,
+        s: &mut Scratch,
+        count: usize,
+        reads: &WriteReader<'_>,
+    ) -> Result<(u64, SmallVec<[bool; CHUNK_DOCS]>)> {
+        if let Some(first) = reads.number_rows(count).filter(|_| self.shared.has_joined) {
+            if self.live.is_in_order() {
+                mark_unordered(&mut s.batch, self.ident);
+            }
+            return Ok((first, SmallVec::from_elem(false, count)));
+        }
         let mut order = self.live.order();
         let mut fresh = SmallVec::new();
         let (mut start, mut highest) = (0, None);
@@ -299,4 +316,11 @@ impl Writer<'_> {
         order.next_seq = next;
         Ok((first, fresh))
     }
+}
+
+/// Marks a collection to which several processes write: no number that one of them gives reaches
+/// the one in the mark.
+pub(crate) fn mark_unordered(batch: &mut WriteBatch, ident: u32) {
+    let reserved = NUMBERS_END.to_be_bytes();
+    batch.put(Table::Meta, &meta::unordered(ident), &reserved);
 }

@@ -97,7 +97,7 @@ impl<'m, 'l> Mode<'m, 'l> {
     /// Begins the reads that decide a write; the caller has locked the keys that are read.
     ///
     /// # Errors
-    /// Engine failures.
+    /// As [`Writer::begin_unit`].
     pub(crate) fn begin<'s>(&self, writer: &'s Writer<'_>) -> Result<WriteReader<'s>>
     where
         'm: 's,
@@ -106,12 +106,7 @@ impl<'m, 'l> Mode<'m, 'l> {
             Mode::Transaction(transaction, _) => {
                 Ok(WriteReader::Transaction(transaction, writer.operation))
             }
-            Mode::Direct | Mode::Logged(_) => writer
-                .shared
-                .engine
-                .begin()
-                .map(WriteReader::Unit)
-                .map_err(error::storage),
+            Mode::Direct | Mode::Logged(_) => writer.begin_unit().map(WriteReader::Unit),
         }
     }
 

@@ -311,7 +311,7 @@ impl Writer<'_> {
         if !s.batch.is_empty() {
             self.check_write()?;
             for (index, bits) in state.indexes.iter().zip(&filled.multikey) {
-                self.mark_multikey(index, *bits)?;
+                self.mark_multikey_in(index, *bits, &reads, &mut s.batch)?;
             }
             // Changes that free space must be accepted on a full device.
             if filled.bytes < 0 && filled.bytes + filled.entry_bytes <= 0 {

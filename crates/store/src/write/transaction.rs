@@ -76,8 +76,9 @@ impl Transaction {
     /// Begins a transaction that reads the current state, or that of `at`.
     ///
     /// # Errors
-    /// Engine failures.
+    /// As [`Shared::check_alone`]; engine failures.
     pub(crate) fn begin(shared: &Arc<Shared>, at: Option<&ReadView>) -> Result<Transaction> {
+        shared.check_alone("transactions")?;
         let view = match at {
             Some(view) => view.with_overlay(),
             None => ReadView::pin(shared)?.with_overlay(),

@@ -3,11 +3,12 @@
 
 use crate::catalog::Collection;
 use crate::commit::WriteUnit;
+use crate::error;
 use model::Result;
 use operation::Operation;
 use std::ops::Deref;
 use std::sync::Arc;
-use storage::CommitPos;
+use storage::{CommitPos, Unit};
 
 /// A collection, and the operation that writes to it.
 #[derive(Clone, Copy)]
@@ -46,6 +47,40 @@ impl<'w> Writer<'w> {
     /// Why the operation may not write to the collection.
     pub(crate) fn check_write(&self) -> Result<()> {
         self.shared.hooks.check_write(self.operation, &self.ns)
+    }
+
+    /// Begins a unit for a write to the collection.
+    ///
+    /// # Errors
+    /// 175 QueryPlanKilled, or [`model::ErrorKind::SetAside`], when another process has changed the
+    /// collection since it was opened: the operation has to find it again; 115 for a collection
+    /// that only one process may write to; engine failures.
+    pub(crate) fn begin_unit(&self) -> Result<Unit<'w>> {
+        let shared = &self.coll.shared;
+        if self.is_capped() || self.is_series() {
+            shared.check_alone("capped collections and time series")?;
+        }
+        let unit = shared.engine.begin().map_err(error::storage)?;
+        self.check_current(&unit)?;
+        Ok(unit)
+    }
+
+    /// As [`Writer::begin_unit`], for a change of the catalog. `None` where one process writes.
+    ///
+    /// # Errors
+    /// As [`Writer::begin_unit`].
+    pub(crate) fn begin_exclusive(&self) -> Result<Option<Unit<'w>>> {
+        let unit = self.coll.shared.begin_exclusive()?;
+        unit.as_ref()
+            .map_or(Ok(()), |unit| self.check_current(unit))?;
+        Ok(unit)
+    }
+
+    fn check_current(&self, unit: &Unit<'_>) -> Result<()> {
+        match self.coll.is_current(unit) {
+            true => Ok(()),
+            false => Err(self.coll.outdated_error(self.operation)),
+        }
     }
 
     /// Commits for the operation.

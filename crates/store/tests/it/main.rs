@@ -7,6 +7,7 @@ mod consumers;
 mod covered;
 mod following;
 mod history;
+mod joined;
 mod log;
 mod mended;
 mod on_disk;

@@ -1,0 +1,77 @@
+//! The numbers of new rows: 40 bits of milliseconds since 2020, 8 of the member, 14 that count.
+//! They grow with the oracle's time, and no two members give the same. Must not know: what is
+//! numbered.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The oracle's milliseconds on 2020-01-01.
+const EPOCH_MS: u64 = 1_577_836_800_000;
+const MEMBER_BITS: u32 = 8;
+const COUNT_BITS: u32 = 14;
+
+/// The numbers that one member has given.
+pub(crate) struct RowNumbers {
+    member: u64,
+    next: AtomicU64,
+}
+
+impl RowNumbers {
+    pub(crate) fn new(member: u8) -> RowNumbers {
+        RowNumbers {
+            member: u64::from(member),
+            next: AtomicU64::new(0),
+        }
+    }
+
+    /// The first of `count` consecutive numbers, none of which was given before, for a unit that
+    /// began at this time of the oracle.
+    ///
+    /// # Input
+    /// `count`: below 2^14.
+    pub(crate) fn allocate(&self, began_ms: u64, count: u64) -> u64 {
+        let first_of = |ms: u64| (ms << (MEMBER_BITS + COUNT_BITS)) | (self.member << COUNT_BITS);
+        let began = first_of(began_ms.saturating_sub(EPOCH_MS));
+        let after = |next: u64| {
+            let first = next.max(began);
+            let counted = first & ((1 << COUNT_BITS) - 1);
+            match counted + count < 1 << COUNT_BITS {
+                true => first,
+                // This millisecond is used up.
+                false => first_of((first >> (MEMBER_BITS + COUNT_BITS)) + 1),
+            }
+        };
+        let advance = |next: u64| Some(after(next) + count);
+        let updated = self
+            .next
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, advance);
+        after(updated.unwrap_or_else(|next| next))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_grow_with_time_and_are_given_once() {
+        let (one, other) = (RowNumbers::new(0), RowNumbers::new(255));
+        let ms = EPOCH_MS + 5;
+        let given: Vec<u64> = (0..1000).map(|n| one.allocate(ms + n / 100, 100)).collect();
+        assert!(given.is_sorted_by(|a, b| a + 100 <= *b), "numbers overlap");
+        assert!(given.iter().all(|n| (n >> COUNT_BITS) & 255 == 0));
+        let theirs = other.allocate(ms, 128);
+        assert_eq!(theirs, (5 << 22) | (255 << 14));
+        // A later time is above all earlier numbers of every member.
+        let later = one.allocate(ms + 10_000, 1);
+        assert!(later > given.into_iter().max().unwrap() && later > theirs + 128);
+        assert!(other.allocate(EPOCH_MS + (1 << 39), 1) < 1 << 62);
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_gives_new_numbers() {
+        let numbers = RowNumbers::new(7);
+        let first = numbers.allocate(EPOCH_MS, 128);
+        let second = numbers.allocate(EPOCH_MS, 128);
+        assert!(second >= first + 128);
+    }
+}
