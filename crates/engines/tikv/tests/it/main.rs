@@ -9,6 +9,7 @@ mod lease;
 mod member;
 mod outage;
 mod reader;
+mod stores;
 mod tls;
 mod tools;
 mod versions;
