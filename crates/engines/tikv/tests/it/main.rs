@@ -9,7 +9,6 @@ mod lease;
 mod member;
 mod outage;
 mod reader;
-mod stores;
 mod tls;
 mod tools;
 mod versions;

@@ -1,15 +1,64 @@
-//! Stores on three members: documents, indexes and collections that all of them write.
+//! Stores on three members of a TiKV database: documents, indexes and collections that all of them
+//! write. `QUARRY_TIKV_PD` names an existing cluster; otherwise one is started, if there is one for
+//! tests.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use engine_tikv::TikvMember;
+use engine_tikv::{Config, TikvMember};
 use model::{Doc, DocBuf, Namespace, Result, Value, doc};
 use operation::{Operation, SystemClock};
 use storage::{Engine, Follower};
 use store::{Change, Collection, IndexBuild, NoHooks, ReadView, Store};
 
-use crate::tools::{config, pd};
+/// A cluster, whose processes end when their standard input is closed.
+struct Cluster {
+    pd: Vec<String>,
+    _holder: Option<Child>,
+}
+
+impl Cluster {
+    /// The existing cluster, or a new one; `None`, with the reason printed, where there is neither.
+    fn open() -> Option<Cluster> {
+        if let Ok(pd) = std::env::var("QUARRY_TIKV_PD") {
+            let pd = pd.split(',').map(str::to_owned).collect();
+            return Some(Cluster { pd, _holder: None });
+        }
+        let mut holder = Command::new("../../scripts/cluster.sh")
+            .arg("hold")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("scripts/cluster.sh runs");
+        let mut line = String::new();
+        let output = holder.stdout.take().expect("its output is a pipe");
+        let read = BufReader::new(output).read_line(&mut line);
+        read.expect("its output is text");
+        match line.split_whitespace().collect::<Vec<_>>()[..] {
+            ["ready", pd, ..] => Some(Cluster {
+                pd: vec![pd.to_owned()],
+                _holder: Some(holder),
+            }),
+            _ => {
+                eprintln!("skipped: {}", line.trim());
+                let _ = holder.wait();
+                None
+            }
+        }
+    }
+
+    /// A database with a name that no other test has.
+    fn new_database(&self) -> Config {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let now = std::time::SystemTime::now();
+        let now = now.duration_since(std::time::UNIX_EPOCH).expect("a clock");
+        let name = format!("s{}-{}-{number}", now.as_micros(), std::process::id());
+        Config::at(self.pd.clone(), name)
+    }
+}
 
 struct Server {
     engine: Arc<TikvMember>,
@@ -122,8 +171,8 @@ impl Server {
 }
 
 /// Three servers on a new database.
-fn servers(pd: &[String]) -> Vec<Server> {
-    let config = config(pd);
+fn servers(cluster: &Cluster) -> Vec<Server> {
+    let config = cluster.new_database();
     let join = |_| {
         let engine = Arc::new(TikvMember::join(&config).expect("a member joins"));
         let moment = engine.moment().expect("a moment");
@@ -155,8 +204,10 @@ fn on_all<T: Send>(all: &[Server], f: impl Fn(usize, &Server) -> T + Sync) -> Ve
 
 #[test]
 fn all_servers_write_one_collection_and_its_indexes() {
-    let Some(pd) = pd() else { return };
-    let all = servers(&pd);
+    let Some(cluster) = Cluster::open() else {
+        return;
+    };
+    let all = servers(&cluster);
     let made = on_all(&all, |_, server| server.create());
     assert_eq!(made.iter().filter(|made| **made).count(), 1);
     let unique = doc! { "v": 2i32, "key": { "k": 1i32 }, "name": "k", "unique": true };
@@ -196,8 +247,10 @@ fn all_servers_write_one_collection_and_its_indexes() {
 
 #[test]
 fn a_dropped_collection_takes_no_write_of_another_server() {
-    let Some(pd) = pd() else { return };
-    let all = servers(&pd);
+    let Some(cluster) = Cluster::open() else {
+        return;
+    };
+    let all = servers(&cluster);
     assert!(all[0].create());
     let (written, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
     on_all(&all, |who, server| {
