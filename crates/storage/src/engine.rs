@@ -216,10 +216,6 @@ pub trait CheckedUnit: Reader {
     fn announced(&self) -> &[u8] {
         &[]
     }
-
-    /// The first of `count` consecutive numbers, below 2^62, that nobody gets again. They are above
-    /// those of all units that were committed, by any process, before this one began.
-    fn number_rows(&self, count: usize) -> u64;
 }
 
 /// Walks a range in key order, or in reverse.
@@ -299,6 +295,15 @@ pub trait Engine: Reader {
     /// meanwhile, so it should be short.
     fn begin_exclusive(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
         Ok(None)
+    }
+
+    /// The first of `count` consecutive numbers, below 2^62, that nobody gets again. They are above
+    /// those of all units that were committed, by any process, before the last state that this
+    /// process has read. `None` for an engine to which one process writes, which numbers rows
+    /// itself.
+    fn number_rows(&self, count: usize) -> Option<u64> {
+        let _ = count;
+        None
     }
 
     /// Position of the newest commit that a read begun now may see. All that a client can conclude

@@ -47,15 +47,6 @@ impl Unit<'_> {
         }
     }
 
-    /// The first of `count` new numbers, see [`CheckedUnit::number_rows`]; `None` where one process
-    /// writes, which numbers rows itself.
-    pub fn number_rows(&self, count: usize) -> Option<u64> {
-        match self {
-            Unit::Locked(_) => None,
-            Unit::Checked(unit) => Some(unit.number_rows(count)),
-        }
-    }
-
     /// Applies a batch.
     ///
     /// # Errors

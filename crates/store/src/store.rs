@@ -345,12 +345,15 @@ impl Store {
     /// Begins or repeats the session's retryable write with this number.
     ///
     /// # Cost
-    /// One read when the session is used for the first time since the start, else none.
+    /// One read when the session is used for the first time since the start, and always beside other
+    /// processes; else none.
     ///
     /// # Errors
-    /// 115 beside other processes; engine failures; 1 InternalError for a damaged row.
+    /// Engine failures; 1 InternalError for a damaged row.
     pub fn begin_retryable(&self, record: &mut SessionRecord, number: i64) -> Result<NumberOrder> {
-        self.shared.check_alone("retryable writes")?;
+        if self.shared.has_joined {
+            record.share();
+        }
         record.begin(self.shared.engine.as_ref(), number)
     }
 
@@ -359,6 +362,9 @@ impl Store {
     /// # Errors
     /// Engine failures; 1 InternalError for a damaged row.
     pub fn load_session(&self, record: &mut SessionRecord) -> Result<()> {
+        if self.shared.has_joined {
+            record.share();
+        }
         record.ensure_loaded(self.shared.engine.as_ref())
     }
 
@@ -367,7 +373,9 @@ impl Store {
     /// # Errors
     /// Engine failures.
     pub fn begin_transaction(&self, at: Option<&ReadView>) -> Result<Transaction> {
-        Transaction::begin(&self.shared, at)
+        let newest = self.following.as_ref().filter(|_| self.shared.has_joined);
+        let newest = newest.map(|following| following.newest());
+        Transaction::begin(&self.shared, at.or(newest.as_ref()))
     }
 
     /// Deletes the record of a session that has ended.

@@ -194,6 +194,7 @@ impl TikvMember {
                 std::thread::sleep(PAUSE);
                 continue;
             }
+            self.newest.fetch_max(ts, Ordering::AcqRel);
             return Ok(MemberUnit {
                 member: self,
                 announced: rows.announced,
@@ -396,11 +397,6 @@ impl CheckedUnit for MemberUnit<'_> {
     fn announced(&self) -> &[u8] {
         &self.announced
     }
-
-    fn number_rows(&self, count: usize) -> u64 {
-        let began_ms = millis(self.view.pos().0);
-        self.member.row_numbers.allocate(began_ms, count as u64)
-    }
 }
 
 impl Reader for TikvMember {
@@ -462,6 +458,11 @@ impl Engine for TikvMember {
 
     fn begin_exclusive(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
         Ok(Some(Box::new(self.begin_turn()?)))
+    }
+
+    fn number_rows(&self, count: usize) -> Option<u64> {
+        let newest_ms = millis(self.newest.load(Ordering::Acquire));
+        Some(self.row_numbers.allocate(newest_ms, count as u64))
     }
 
     fn last_pos(&self) -> CommitPos {

@@ -23,16 +23,15 @@ impl RowNumbers {
         }
     }
 
-    /// The first of `count` consecutive numbers, none of which was given before, for a unit that
-    /// began at this time of the oracle.
+    /// The first of `count` consecutive numbers, none of which was given before.
     ///
     /// # Input
-    /// `count`: below 2^14.
-    pub(crate) fn allocate(&self, began_ms: u64, count: u64) -> u64 {
+    /// `now_ms`: the time of the oracle. `count`: below 2^14.
+    pub(crate) fn allocate(&self, now_ms: u64, count: u64) -> u64 {
         let first_of = |ms: u64| (ms << (MEMBER_BITS + COUNT_BITS)) | (self.member << COUNT_BITS);
-        let began = first_of(began_ms.saturating_sub(EPOCH_MS));
+        let now = first_of(now_ms.saturating_sub(EPOCH_MS));
         let after = |next: u64| {
-            let first = next.max(began);
+            let first = next.max(now);
             let counted = first & ((1 << COUNT_BITS) - 1);
             match counted + count < 1 << COUNT_BITS {
                 true => first,

@@ -161,6 +161,12 @@ impl Engine for MemoryEngine {
         Ok(Some(Box::new(unit)))
     }
 
+    fn number_rows(&self, count: usize) -> Option<u64> {
+        let numbered = &self.shared.numbered;
+        self.is_checked
+            .then(|| numbered.fetch_add(count as u64, Ordering::Relaxed) + 1)
+    }
+
     fn last_pos(&self) -> CommitPos {
         CommitPos(self.shared.state.read().pos())
     }

@@ -119,9 +119,4 @@ impl CheckedUnit for MemoryUnit<'_> {
     fn announced(&self) -> &[u8] {
         &self.announced
     }
-
-    fn number_rows(&self, count: usize) -> u64 {
-        let count = count as u64;
-        self.shared.numbered.fetch_add(count, Ordering::Relaxed) + 1
-    }
 }

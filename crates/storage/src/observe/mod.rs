@@ -413,6 +413,10 @@ impl<O: Observer + 'static> Engine for ObservedEngine<O> {
         self.inner.begin_checked()
     }
 
+    fn number_rows(&self, count: usize) -> Option<u64> {
+        self.inner.number_rows(count)
+    }
+
     fn begin_exclusive(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
         self.inner.begin_exclusive()
     }

@@ -31,6 +31,7 @@ impl CatalogWriter<'_> {
         uuid: [u8; 16],
         transaction: &Transaction,
     ) -> Result<Arc<Collection>> {
+        self.shared.check_alone("new collections in transactions")?;
         // Only transactions check this claim; a creation outside of a transaction succeeds at once.
         let key = KeyId::of(&meta::catalog(ns.db(), ns.coll()));
         transaction.claim(self.operation, &mut KeyIds::from_slice(&[key]))?;

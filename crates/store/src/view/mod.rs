@@ -209,6 +209,17 @@ impl ReadView {
             }
             return Ok(());
         }
+        self.multi_get_below(engine, table, keys, each)
+    }
+
+    /// As [`ReadView::multi_get`], without the uncommitted writes of the reader's transaction.
+    pub(crate) fn multi_get_below(
+        &self,
+        engine: &dyn Engine,
+        table: Table,
+        keys: &[&[u8]],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
         match &self.snapshot {
             None => engine.multi_get(table, keys, each),
             Some(s) => s.multi_get(table, keys, each),

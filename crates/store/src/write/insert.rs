@@ -10,7 +10,6 @@ use crate::format::meta;
 use crate::write::capped::InsertSize;
 use crate::write::chunk::{CHUNK_DOCS, Chunk, Scratch, put_entries_of};
 use crate::write::mode::Mode;
-use crate::write::reads::WriteReader;
 use crate::write::session::StatementLog;
 use crate::write::transaction::Transaction;
 use crate::write::unit::{DocumentUnit, NewDocuments};
@@ -214,7 +213,7 @@ impl Writer<'_> {
             }
         };
         let reads = mode.begin(self)?;
-        let (first_seq, fresh) = self.allocate(s, usable, &reads)?;
+        let (first_seq, fresh) = self.allocate(s, usable)?;
         let stored = self.stored_ids(s, &fresh, &reads)?;
         s.unique.look_up(&reads)?;
         let written = self.fill_batch(s, chunk, first_seq, &stored, &mut done.errors, &reads)?;
@@ -259,15 +258,18 @@ impl Writer<'_> {
     /// journal before every document that needs it, and a failure leaves memory and disk as they
     /// were.
     ///
-    /// Where other processes write, too, no key is certainly new, the unit gives the numbers, and
-    /// the mark is in its batch.
+    /// Where other processes write, too, no key is certainly new, the engine gives the numbers, and
+    /// the mark is in the batch of the documents.
     fn allocate(
         &self,
         s: &mut Scratch,
         count: usize,
-        reads: &WriteReader<'_>,
     ) -> Result<(u64, SmallVec<[bool; CHUNK_DOCS]>)> {
-        if let Some(first) = reads.number_rows(count).filter(|_| self.shared.has_joined) {
+        let numbered = self
+            .shared
+            .has_joined
+            .then(|| self.shared.engine.number_rows(count));
+        if let Some(first) = numbered.flatten() {
             if self.live.is_in_order() {
                 mark_unordered(&mut s.batch, self.ident);
             }

@@ -106,7 +106,8 @@ impl<'m, 'l> Mode<'m, 'l> {
             Mode::Transaction(transaction, _) => {
                 Ok(WriteReader::Transaction(transaction, writer.operation))
             }
-            Mode::Direct | Mode::Logged(_) => writer.begin_unit().map(WriteReader::Unit),
+            Mode::Direct => writer.begin_unit().map(WriteReader::Unit),
+            Mode::Logged(to) => writer.begin_in_session(to.record).map(WriteReader::Unit),
         }
     }
 

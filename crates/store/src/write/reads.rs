@@ -33,14 +33,6 @@ impl<'r> WriteReader<'r> {
         matches!(self, WriteReader::Unit(unit) if unit.is_checked())
     }
 
-    /// The first of `count` new numbers for rows; `None` where this process numbers them itself.
-    pub(crate) fn number_rows(&self, count: usize) -> Option<u64> {
-        match self {
-            WriteReader::Unit(unit) => unit.number_rows(count),
-            WriteReader::Transaction(..) => None,
-        }
-    }
-
     /// Appends the value of a locked key; false when there is none.
     ///
     /// # Errors

@@ -11,7 +11,8 @@ use crate::error;
 use crate::format::{meta, record};
 use crate::log::SessionFields;
 use model::{Doc, DocBuf, Result};
-use storage::{CommitPos, CursorOpts, Engine, KeyRange, Table, WriteBatch};
+use std::hash::{DefaultHasher, Hasher};
+use storage::{CommitPos, CursorOpts, Engine, KeyRange, Reader, Table, WriteBatch};
 
 const FORMAT: u8 = 1;
 /// Flag: another part follows.
@@ -98,6 +99,7 @@ pub(crate) struct StagedRecord<'r> {
     part: u32,
     part_start: usize,
     part_bytes: usize,
+    stored: Option<StoredPart>,
 }
 
 impl CommitHook for StagedRecord<'_> {
@@ -108,6 +110,7 @@ impl CommitHook for StagedRecord<'_> {
         (r.ascending, r.part, r.part_start, r.part_bytes) =
             (self.ascending, self.part, self.part_start, self.part_bytes);
         (r.stale_parts, r.on_disk) = (0, true);
+        r.stored = self.stored;
         r.pos = r.pos.max(pos);
     }
 
@@ -140,6 +143,27 @@ pub struct SessionRecord {
     /// a start.
     logged_at: u64,
     value: Vec<u8>,
+    /// Other processes may write the record, too.
+    is_shared: bool,
+    /// The last part on disk as this process knows it; only of shared records.
+    stored: Option<StoredPart>,
+}
+
+/// A part of a record on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct StoredPart {
+    part: u32,
+    /// A hash of its bytes.
+    digest: u64,
+}
+
+impl StoredPart {
+    fn of(part: u32, bytes: &[u8]) -> StoredPart {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(bytes);
+        let digest = hasher.finish();
+        StoredPart { part, digest }
+    }
 }
 
 impl SessionRecord {
@@ -159,7 +183,31 @@ impl SessionRecord {
             pos: CommitPos::default(),
             logged_at: 0,
             value: Vec::new(),
+            is_shared: false,
+            stored: None,
         }
+    }
+
+    /// Notes that other processes may have written the record: it is read from disk again.
+    pub(crate) fn share(&mut self) {
+        self.is_shared = true;
+        self.loaded = false;
+    }
+
+    /// Whether the record on disk is still the one that is known here.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn is_current(&self, reader: &dyn Reader) -> Result<bool> {
+        let part = self.stored.map_or(0, |stored| stored.part);
+        let mut found = None;
+        let see = &mut |bytes: &[u8]| found = Some(StoredPart::of(part, bytes));
+        let read = match part {
+            0 => reader.get_with(Table::Meta, &meta::session(&self.id), see),
+            part => reader.get_with(Table::Meta, &meta::session_part(&self.id, part), see),
+        };
+        read.map_err(error::storage)?;
+        Ok(found == self.stored)
     }
 
     /// Begins or repeats the write with this number.
@@ -277,6 +325,7 @@ impl SessionRecord {
         encode(&mut self.value, 0, self.txn_number, &tail);
         put(batch, &self.id, part, &self.value);
         let part_bytes = self.value.len();
+        let stored = self.is_shared.then(|| StoredPart::of(part, &self.value));
         // An image of many megabytes is not kept twice in memory.
         self.value.clear();
         self.value.shrink_to(4 * PART_BYTES);
@@ -286,12 +335,14 @@ impl SessionRecord {
             part,
             part_start,
             part_bytes,
+            stored,
             record: self,
         }
     }
 
     fn load(&mut self, engine: &dyn Engine) -> Result<()> {
         let mut fresh = SessionRecord::new(self.id);
+        fresh.is_shared = self.is_shared;
         let mut bytes = Vec::new();
         let mut found = engine
             .get(Table::Meta, &meta::session(&self.id), &mut bytes)
@@ -300,6 +351,9 @@ impl SessionRecord {
             fresh.part_start = fresh.runs.len();
             fresh.part_bytes = bytes.len();
             fresh.on_disk = true;
+            if fresh.is_shared {
+                fresh.stored = Some(StoredPart::of(fresh.part, &bytes));
+            }
             let more = fresh
                 .read_part(&bytes)
                 .ok_or_else(|| error::corrupt("the record of a session"))?;

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use storage::{BatchOp, CommitPos, Table, WriteBatch};
+use storage::{BatchOp, CommitPos, Reader, Table, Unit, WriteBatch};
 
 /// How long a transaction waits for a change of the catalog.
 const GATE_WAIT: Duration = Duration::from_millis(50);
@@ -45,6 +45,8 @@ struct TransactionWrites {
     collections: Vec<TransactionCollection>,
     /// The log entries of its statements, in their order.
     operations: EntryList,
+    /// Beside other processes: the keys on whose values its writes depend.
+    read: Vec<(Table, Box<[u8]>)>,
 }
 
 /// A collection the transaction writes to. The transaction is inside its gate.
@@ -76,9 +78,8 @@ impl Transaction {
     /// Begins a transaction that reads the current state, or that of `at`.
     ///
     /// # Errors
-    /// As [`Shared::check_alone`]; engine failures.
+    /// Engine failures.
     pub(crate) fn begin(shared: &Arc<Shared>, at: Option<&ReadView>) -> Result<Transaction> {
-        shared.check_alone("transactions")?;
         let view = match at {
             Some(view) => view.with_overlay(),
             None => ReadView::pin(shared)?.with_overlay(),
@@ -251,7 +252,47 @@ impl Transaction {
         if exists != found || !same {
             return Err(Transaction::change_error(operation, write_conflict()));
         }
+        if self.shared.has_joined {
+            self.writes.lock().read.push((table, key.into()));
+        }
         Ok(found)
+    }
+
+    /// Begins the unit of the commit beside other processes, if nothing on which the writes depend
+    /// has changed since the transaction began. `None` where one process writes: there claims
+    /// prevent changes.
+    ///
+    /// # Errors
+    /// 112 WriteConflict; engine failures. Nothing was committed then.
+    fn begin_commit(&self, record: &SessionRecord) -> Result<Option<Unit<'_>>> {
+        let engine = self.shared.engine.as_ref();
+        if !self.shared.has_joined {
+            return Ok(None);
+        }
+        let unit = engine.begin().map_err(error::storage)?;
+        let writes = self.writes.lock();
+        let is_current = |t: &TransactionCollection| t.coll.is_current(&unit);
+        let mut same = writes.collections.iter().all(is_current) && record.is_current(&unit)?;
+        for table in Table::ALL {
+            let read = writes.read.iter().filter(|(of, _)| *of == table);
+            let keys: Vec<&[u8]> = read.map(|(_, key)| &**key).collect();
+            let mut seen = vec![None; keys.len()];
+            self.view
+                .multi_get_below(engine, table, &keys, &mut |n, value| {
+                    if let Some(seen) = seen.get_mut(n) {
+                        *seen = value.map(<[u8]>::to_vec);
+                    }
+                })?;
+            let compare = &mut |n: usize, value: Option<&[u8]>| {
+                same &= seen.get(n).is_some_and(|seen| seen.as_deref() == value);
+            };
+            unit.multi_get(table, &keys, compare)
+                .map_err(error::storage)?;
+        }
+        match same {
+            true => Ok(Some(unit)),
+            false => Err(write_conflict()),
+        }
     }
 
     /// Adds the operations of a batch and its changes of memory to the transaction.
@@ -305,13 +346,15 @@ impl Transaction {
     /// The position of the commit.
     ///
     /// # Errors
-    /// Engine failures; whether the commit was applied is unknown then.
+    /// 112 WriteConflict when another process has changed data on which the writes depend: nothing
+    /// was committed; other engine failures; whether the commit was applied is unknown then.
     pub(crate) fn commit_with(
         &self,
         operation: &Operation,
         record: &mut SessionRecord,
         catalog: CatalogChange<'_>,
     ) -> Result<CommitPos> {
+        let decided_by = self.begin_commit(record)?;
         let mut batch = WriteBatch::with_capacity(self.overlay.bytes());
         (catalog.rows)(&mut batch);
         self.overlay.visit(&mut |table, key, value| match value {
@@ -338,7 +381,7 @@ impl Transaction {
             deltas: &deltas,
             rows,
             catalog: Some(catalog.applied),
-            decided_by: None,
+            decided_by,
         };
         let done = std::iter::once((COMMIT_STATEMENT, Effect::Updated));
         let result = end.commit_in_session(record, done);

@@ -4,6 +4,7 @@
 use crate::catalog::Collection;
 use crate::commit::WriteUnit;
 use crate::error;
+use crate::write::session::SessionRecord;
 use model::Result;
 use operation::Operation;
 use std::ops::Deref;
@@ -62,6 +63,19 @@ impl<'w> Writer<'w> {
         }
         let unit = shared.engine.begin().map_err(error::storage)?;
         self.check_current(&unit)?;
+        Ok(unit)
+    }
+
+    /// As [`Writer::begin_unit`], for a statement that is recorded for a session.
+    ///
+    /// # Errors
+    /// As [`Writer::begin_unit`], also when another process has changed the record of the session:
+    /// it may have run the statement.
+    pub(crate) fn begin_in_session(&self, record: &SessionRecord) -> Result<Unit<'w>> {
+        let unit = self.begin_unit()?;
+        if self.coll.shared.has_joined && !record.is_current(&unit)? {
+            return Err(self.coll.outdated_error(self.operation));
+        }
         Ok(unit)
     }
 

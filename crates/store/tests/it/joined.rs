@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use storage::{Engine, Follower, MemoryEngine};
-use store::{Change, Collection, IndexBuild, KeyInterval, NoHooks, ReadView, Store};
+use store::{
+    Change, Collection, Effect, IndexBuild, KeyInterval, NoHooks, NumberOrder, ReadView,
+    RetryImage, SessionRecord, StatementLog, Store,
+};
 
 const STORES: usize = 3;
 
@@ -352,6 +355,151 @@ fn what_only_one_process_can_do_is_refused() {
         writer.insert(&[doc.doc()], true).map(|_| ())
     });
     assert_eq!(refused.unwrap_err().code(), 115);
-    let begun = all[1].store.begin_transaction(None).map(|_| ());
-    assert_eq!(begun.unwrap_err().code(), 115);
+    let transaction = all[1].store.begin_transaction(None).unwrap();
+    let writer = all[1].store.writer(crate::test_operation());
+    let other = Namespace::new("db", "other").unwrap();
+    let made = writer.create_collection_in(&other, DocBuf::new(), [8; 16], &transaction);
+    assert_eq!(made.map(|_| ()).unwrap_err().code(), 115);
+}
+
+/// Adds `by` to the number of a document.
+fn add(by: i64, old: Doc<'_>) -> Result<Change> {
+    let id = old.field("_id").as_i64_exact().unwrap();
+    let n = old.field("n").as_i64_exact().unwrap();
+    let new = doc! { "_id": id as i32, "n": n + by };
+    Ok(Change::Replace(new.as_bytes().to_vec()))
+}
+
+fn key_of(c: &Collection, id: i32) -> Vec<u8> {
+    let mut key = Vec::new();
+    c.record_key(&Value::Int32(id), &mut key);
+    key
+}
+
+/// Moves 1 from one account to another in a transaction; false on a conflict.
+fn transfer(member: &Member, session: u8, number: i64, from: i32, to: i32) -> bool {
+    let c = member.find().unwrap();
+    let transaction = member.store.begin_transaction(None).unwrap();
+    let keys = [key_of(&c, from), key_of(&c, to)];
+    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let mut record = SessionRecord::new([session; 16]);
+    member.store.begin_retryable(&mut record, number).unwrap();
+    let change = &mut |n: usize, old: Doc<'_>| add(if n == 0 { -1 } else { 1 }, old);
+    let done = c
+        .writer(crate::test_operation())
+        .modify_in(&keys, change, &mut |_, _| {}, &transaction)
+        .and_then(|()| {
+            let writer = member.store.writer(crate::test_operation());
+            writer.commit_transaction(&transaction, &mut record)
+        });
+    match done {
+        Ok(_) => true,
+        Err(e) => {
+            assert_eq!(e.code(), 112, "{e:?}");
+            false
+        }
+    }
+}
+
+#[test]
+fn transfers_by_all_of_them_keep_the_sum() {
+    let all = members();
+    all[0].create().unwrap();
+    let accounts: Vec<DocBuf> = (0..6).map(|i| doc! { "_id": i, "n": 100i64 }).collect();
+    all[0].insert(&accounts);
+    let sum = |member: &Member| -> i64 {
+        let found = member.documents();
+        let numbers = found
+            .iter()
+            .filter_map(|d| d.doc().field("n").as_i64_exact());
+        numbers.sum()
+    };
+    let conflicts = on_all(&all, |who, m| {
+        let (mut conflicts, mut number) = (0, 0);
+        for n in 0..100i32 {
+            let (from, to) = ((n * 5 + who as i32) % 6, (n * 7 + 1) % 6);
+            if from == to {
+                continue;
+            }
+            loop {
+                number += 1;
+                if transfer(m, who as u8, number, from, to) {
+                    break;
+                }
+                conflicts += 1;
+            }
+            assert_eq!(sum(m), 600);
+        }
+        conflicts
+    });
+    assert!(conflicts.iter().sum::<i32>() > 0, "nothing met");
+    assert!(all.iter().all(|m| sum(m) == 600));
+}
+
+#[test]
+fn a_commit_that_meets_a_write_of_another_conflicts() {
+    let all = members();
+    all[0].create().unwrap();
+    let accounts: Vec<DocBuf> = (0..2).map(|i| doc! { "_id": i, "n": 100i64 }).collect();
+    all[0].insert(&accounts);
+    let c = all[0].find().unwrap();
+    let transaction = all[0].store.begin_transaction(None).unwrap();
+    let key = key_of(&c, 0);
+    let writer = c.writer(crate::test_operation());
+    let change = &mut |_: usize, old: Doc<'_>| add(1, old);
+    let wrote = writer.modify_in(&[&key], change, &mut |_, _| {}, &transaction);
+    wrote.unwrap();
+    // Another store changes the document after the transaction has read it.
+    let changed = all[1].run(|c| {
+        c.writer(crate::test_operation())
+            .modify(&key, &mut |old| add(10, old))
+    });
+    changed.unwrap();
+    let mut record = SessionRecord::new([1; 16]);
+    all[0].store.begin_retryable(&mut record, 1).unwrap();
+    let writer = all[0].store.writer(crate::test_operation());
+    let committed = writer.commit_transaction(&transaction, &mut record);
+    assert_eq!(committed.unwrap_err().code(), 112);
+    let found = all[2].documents();
+    assert_eq!(found[0].doc().field("n").as_i64_exact(), Some(110));
+}
+
+#[test]
+fn a_statement_that_another_has_run_for_the_session_is_not_run_again() {
+    let all = members();
+    all[0].create().unwrap();
+    all[0].insert(&[doc! { "_id": 1i32, "n": 0i64 }]);
+    // Both stores begin the statement before one of them runs it.
+    let mut records: Vec<SessionRecord> = (0..2).map(|_| SessionRecord::new([9; 16])).collect();
+    for (member, record) in all.iter().zip(&mut records) {
+        member.view();
+        let order = member.store.begin_retryable(record, 5).unwrap();
+        assert_eq!(order, NumberOrder::New);
+    }
+    let run = |member: &Member, record: &mut SessionRecord| {
+        let c = member.find().unwrap();
+        let mut log = StatementLog {
+            record,
+            ids: &[0],
+            keep: RetryImage::Fact,
+        };
+        let key = key_of(&c, 1);
+        let change = &mut |old: Doc<'_>| add(1, old);
+        c.writer(crate::test_operation())
+            .modify_logged(&key, change, Some(&mut log))
+    };
+    run(&all[0], &mut records[0]).unwrap();
+    let again = run(&all[1], &mut records[1]).unwrap_err();
+    assert!(again.is_collection_gone(), "{again:?}");
+    // Begun again, it finds the effect.
+    all[1].view();
+    let order = all[1].store.begin_retryable(&mut records[1], 5).unwrap();
+    assert_eq!(order, NumberOrder::Again);
+    assert_eq!(records[1].find(0), Some(&Effect::Updated));
+    // The first store goes on with the session.
+    let order = all[0].store.begin_retryable(&mut records[0], 6).unwrap();
+    assert_eq!(order, NumberOrder::New);
+    run(&all[0], &mut records[0]).unwrap();
+    let found = all[2].documents();
+    assert_eq!(found[0].doc().field("n").as_i64_exact(), Some(2));
 }
