@@ -345,8 +345,8 @@ impl Store {
     /// Begins or repeats the session's retryable write with this number.
     ///
     /// # Cost
-    /// One read when the session is used for the first time since the start, and always beside other
-    /// processes; else none.
+    /// One read when the session is used for the first time since the start, and always beside
+    /// other processes; else none.
     ///
     /// # Errors
     /// Engine failures; 1 InternalError for a damaged row.
