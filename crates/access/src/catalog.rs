@@ -60,9 +60,9 @@ impl AccessCollection {
                 drop(key);
                 w.put("name", name);
             });
-            coll.writer(store.operation()).create_index(spec)?;
+            store.create_first_index(&coll, &spec)?;
         }
-        Ok(coll)
+        store.renew(&coll)
     }
 
     /// Whether the collection contains no documents.

@@ -146,8 +146,7 @@ impl Dispatcher {
         if !request.validated {
             validate(request)?;
         }
-        // The reply of the previous request may not have been sent yet.
-        self.release_reply(conn);
+        self.prepare(conn)?;
         let (row, run) = self.find(request.body)?;
         conn.is_secret = self.commands.is_secret(row.command, request.body);
         let set_aside = conn.set_aside.take();
@@ -216,6 +215,17 @@ impl Dispatcher {
             }
         }
         result
+    }
+
+    /// Prepares a connection for a request. Beside other servers, the request reads the state at
+    /// its beginning.
+    fn prepare(&self, conn: &mut Connection) -> Result<()> {
+        // The reply of the previous request may not have been sent yet.
+        self.release_reply(conn);
+        if let Some(view) = self.service.store.begin_moment()? {
+            conn.set_view(Some(view));
+        }
+        Ok(())
     }
 
     /// Ends an operation whose reply had to wait for the journal, once the reply may be sent or the

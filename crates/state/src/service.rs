@@ -162,6 +162,14 @@ impl Service {
         let shared = Arc::new(self);
         // The cell is set only here.
         let _ = shared.me.set(Arc::downgrade(&shared));
+        let me = Arc::downgrade(&shared);
+        shared.store.on_new_generation(Box::new(move || {
+            let Some(me) = me.upgrade() else {
+                return Ok(());
+            };
+            me.access.forget_resolved();
+            me.state.load(&me.store)
+        }));
         if shared.config.scripting {
             let me = Arc::downgrade(&shared);
             let print = Box::new(move |by, line: &str| {

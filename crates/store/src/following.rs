@@ -4,15 +4,17 @@
 //! are asked for.
 
 use crate::catalog::{Collection, Shared};
+use crate::error;
 use crate::follow::{FollowerState, is_kept};
 use crate::format::meta;
 use crate::handles::Handles;
 use crate::hooks::Hooks;
-use crate::store::{Store, check_layout};
+use crate::store::{JoinedData, Store, check_layout};
 use crate::view::ReadView;
 use model::{Namespace, Result, bail, code};
 use std::sync::Arc;
-use storage::{Engine, Moment};
+use std::sync::OnceLock;
+use storage::{Engine, Follower, Moment};
 
 impl Store {
     /// Opens a store over an engine to which another process writes, at one of its moments.
@@ -27,38 +29,68 @@ impl Store {
         let shared = Arc::new(Shared::open_without_log(engine, hooks)?);
         Ok(Store {
             following: Some(FollowerState::begin(&shared, moment)),
+            joined: None,
             handles: Handles::default(),
             shared,
         })
     }
 
     /// Opens a store over an engine to which this process and others write, each with a store like
-    /// this one, at one of its moments. Its collections are those of the newest moment. A write to
-    /// one that another process has changed since, and each change of the catalog, ends with 175
-    /// QueryPlanKilled or [`model::ErrorKind::SetAside`]: the operation takes the view of a new
-    /// moment, finds the collection again and goes on.
+    /// this one. Its collections are those of the newest view that [`Store::begin_moment`] has
+    /// returned. A write to one that another process has changed since ends with 175
+    /// QueryPlanKilled or [`model::ErrorKind::SetAside`], and so may a change of the catalog: the
+    /// operation takes the view of a new moment, finds the collection again and goes on.
     ///
     /// # Errors
     /// 115 when changes are to be logged; 12 UnsupportedFormat when the data has a newer layout;
     /// engine failures.
-    pub fn join(engine: Arc<dyn Engine>, hooks: Arc<dyn Hooks>, moment: &Moment) -> Result<Store> {
+    pub fn join(follower: Arc<dyn Follower>, hooks: Arc<dyn Hooks>) -> Result<Store> {
         if hooks.log().is_some() {
             bail!(
                 code::COMMAND_NOT_SUPPORTED,
                 "a log of changes is for engines that one server writes to"
             );
         }
+        let engine = Arc::clone(&follower) as Arc<dyn Engine>;
         check_layout(engine.as_ref())?;
         engine.announce(is_kept);
         engine.expect_counters(meta::is_counter);
         let mut shared = Shared::open_without_log(engine, hooks)?;
         shared.has_joined = true;
         let shared = Arc::new(shared);
+        let moment = follower.moment().map_err(error::storage)?;
         Ok(Store {
-            following: Some(FollowerState::begin(&shared, moment)),
+            following: Some(FollowerState::begin(&shared, &moment)),
+            joined: Some(JoinedData {
+                follower,
+                renewal: OnceLock::new(),
+            }),
             handles: Handles::default(),
             shared,
         })
+    }
+
+    /// Sets what brings the caches of the layers above to the state of the newest moment, see
+    /// [`Store::view_of`]. The first call counts; it has no effect on a store that has not joined
+    /// others.
+    pub fn on_new_generation(&self, renewal: Box<dyn Fn() -> Result<()> + Send + Sync>) {
+        if let Some(joined) = &self.joined {
+            let _ = joined.renewal.set(renewal);
+        }
+    }
+
+    /// The view of the data now, with every commit that any process has acknowledged; `None` for a
+    /// store that has not joined others.
+    ///
+    /// # Errors
+    /// As [`Store::view_of`]; engine failures.
+    pub fn begin_moment(&self) -> Result<Option<ReadView>> {
+        let Some(joined) = &self.joined else {
+            return Ok(None);
+        };
+        let moment = joined.follower.moment().map_err(error::storage)?;
+        let renew = &mut || joined.renewal.get().map_or(Ok(()), |renewal| renewal());
+        self.view_of(&moment, renew).map(Some)
     }
 
     /// The view of a moment. `renew` is called when something was announced since the newest
@@ -76,6 +108,20 @@ impl Store {
             Some(following) => following.view_of(&self.shared, moment, renew),
             None => self.snapshot(),
         }
+    }
+
+    /// The collection as it is now. Beside other processes a handle is outdated after a change of
+    /// the catalog, also by its own user.
+    ///
+    /// # Errors
+    /// 175 QueryPlanKilled when it was dropped or renamed; engine failures.
+    pub fn renew(&self, coll: &Arc<Collection>) -> Result<Arc<Collection>> {
+        if self.begin_moment()?.is_none() {
+            return Ok(Arc::clone(coll));
+        }
+        let now = self.collection(coll.ns())?;
+        now.filter(|now| now.ident == coll.ident)
+            .ok_or_else(|| coll.gone_error())
     }
 
     /// Whether only another process writes the data.

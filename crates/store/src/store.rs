@@ -17,8 +17,8 @@ use crate::write::transaction::Transaction;
 use model::{DocBuf, MongoError, Namespace, Result, Timestamp, code};
 use operation::Operation;
 use std::path::Path;
-use std::sync::Arc;
-use storage::{CommitPos, Engine, Table, WriteBatch};
+use std::sync::{Arc, OnceLock};
+use storage::{CommitPos, Engine, Follower, Table, WriteBatch};
 
 /// A store over one engine.
 pub struct Store {
@@ -26,6 +26,16 @@ pub struct Store {
     pub(crate) handles: Handles,
     /// Set when other processes write the data.
     pub(crate) following: Option<FollowerState>,
+    /// Set when this process writes the data beside others.
+    pub(crate) joined: Option<JoinedData>,
+}
+
+/// What a store needs that writes beside others.
+pub(crate) struct JoinedData {
+    /// Tells the moments of the data.
+    pub(crate) follower: Arc<dyn Follower>,
+    /// Brings the caches of the layers above to the state of the newest moment.
+    pub(crate) renewal: OnceLock<Box<dyn Fn() -> Result<()> + Send + Sync>>,
 }
 
 impl Store {
@@ -41,6 +51,7 @@ impl Store {
             shared,
             handles: Handles::default(),
             following: None,
+            joined: None,
         };
         store.show_log()?;
         Ok(store)

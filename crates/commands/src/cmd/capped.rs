@@ -81,6 +81,7 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     for index in c.indexes().iter() {
+        let c = cx.service.store.renew(&c)?;
         c.writer(&cx.operation).drop_index(index.name())?;
         // When the command is run again there is one index less.
         cx.operation.writes().checkpoint();

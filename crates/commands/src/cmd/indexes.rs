@@ -316,6 +316,7 @@ fn build(
     while let Some(name) = made.built.last() {
         // The next run drops the remaining ones.
         cx.operation.writes().checkpoint();
+        let c = cx.service.store.renew(c)?;
         c.writer(&cx.operation).drop_index(name)?;
         made.built.pop();
     }
@@ -491,6 +492,7 @@ fn drop_indexes(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let chosen = select_indexes(&c, cx.args.value("index"))?;
     let all = matches!(cx.args.value("index"), Value::String("*"));
     for index in &chosen {
+        let c = cx.service.store.renew(&c)?;
         c.writer(&cx.operation).drop_index(index.name())?;
     }
     let names: Vec<&str> = chosen.iter().map(|i| i.name()).collect();

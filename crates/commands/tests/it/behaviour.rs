@@ -177,10 +177,10 @@ pub(crate) fn run_case_of_set(case: &Json, profile: Profile) -> Verdict {
 
 /// The recorder's driver sent a session with every command, which the recordings do not contain.
 /// Commands of a transaction get the first session, all others the second.
-const OF_TRANSACTION: [u8; 16] = [7; 16];
+pub(crate) const OF_TRANSACTION: [u8; 16] = [7; 16];
 const OF_DRIVER: [u8; 16] = [8; 16];
 
-fn put_session(command: &mut DocBuf, bytes: [u8; 16]) {
+pub(crate) fn put_session(command: &mut DocBuf, bytes: [u8; 16]) {
     if !command.doc().contains("lsid") {
         let session = model::Binary {
             subtype: 4,
@@ -207,7 +207,7 @@ fn transaction_of(case: &Json) -> Option<i64> {
 }
 
 /// The areas of commands; the crates below run those of operators.
-fn is_command_area(area: &str) -> bool {
+pub(crate) fn is_command_area(area: &str) -> bool {
     area.starts_with("system/") || area.starts_with("core/cursors/") || area.contains("/commands/")
 }
 

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use engine_tikv::{Config, TikvMember};
 use model::{Doc, DocBuf, Namespace, Result, Value, doc};
 use operation::{Operation, SystemClock};
-use storage::{Engine, Follower};
 use store::{Change, Collection, IndexBuild, NoHooks, ReadView, Store};
 
 /// A cluster, whose processes end when their standard input is closed.
@@ -61,7 +60,6 @@ impl Cluster {
 }
 
 struct Server {
-    engine: Arc<TikvMember>,
     store: Store,
     operation: Operation,
 }
@@ -72,9 +70,9 @@ fn ns() -> Namespace {
 
 impl Server {
     fn view(&self) -> ReadView {
-        let moment = self.engine.moment().expect("a moment");
-        let view = self.store.view_of(&moment, &mut || Ok(()));
-        view.expect("its view")
+        let view = self.store.begin_moment();
+        view.expect("a moment")
+            .expect("the store has joined others")
     }
 
     fn find(&self) -> Option<Arc<Collection>> {
@@ -174,13 +172,10 @@ impl Server {
 fn servers(cluster: &Cluster) -> Vec<Server> {
     let config = cluster.new_database();
     let join = |_| {
-        let engine = Arc::new(TikvMember::join(&config).expect("a member joins"));
-        let moment = engine.moment().expect("a moment");
-        let shared = Arc::clone(&engine) as Arc<dyn Engine>;
-        let store = Store::join(shared, Arc::new(NoHooks), &moment);
+        let engine = TikvMember::join(&config).expect("a member joins");
+        let store = Store::join(Arc::new(engine), Arc::new(NoHooks));
         Server {
             store: store.expect("a store"),
-            engine,
             operation: Operation::new_detached(Arc::new(SystemClock::default())),
         }
     };

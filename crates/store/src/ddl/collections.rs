@@ -15,7 +15,7 @@ use crate::log::NamespaceHash;
 use crate::write::insert::mark_unordered;
 use crate::write::writer::Writer;
 use model::bucket::SeriesOptions;
-use model::{DocBuf, MongoError, Namespace, Result, code};
+use model::{Doc, DocBuf, MongoError, Namespace, Result, code};
 use std::sync::Arc;
 use storage::{CommitPos, Reader, Table, Unit, WriteBatch};
 
@@ -57,7 +57,14 @@ impl CatalogWriter<'_> {
         let unit = WriteUnit::with_stamp(&mut batch, &mut rows).commit_through(beside_others);
         self.commit(unit.add_hook(created))
             .map_err(|e| self.shared.restart_after_conflict(self.operation, ns, e))?;
-        Ok(c)
+        drop(catalog);
+        match self.begin_moment()? {
+            None => Ok(c),
+            // The one that belongs to the newest generation.
+            Some(_) => self
+                .collection(ns)?
+                .ok_or_else(|| self.shared.restart_error(self.operation, ns)),
+        }
     }
 
     /// Begins the unit that creates a collection beside other processes. `None` where one process
@@ -98,6 +105,26 @@ impl CatalogWriter<'_> {
         let c = Collection::open(self.shared.clone(), ns.clone(), &row, engine)?;
         c.live.set_referenced(0);
         Ok((Arc::new(c), row))
+    }
+
+    /// Builds an index of a collection that no client uses yet, unless one of that name exists.
+    ///
+    /// # Errors
+    /// As [`Writer::create_index`].
+    pub fn create_first_index(&self, coll: &Arc<Collection>, spec: &DocBuf) -> Result<()> {
+        let name = |spec: Doc<'_>| spec.field("name").as_str().map(str::to_owned);
+        let same = |old: Doc<'_>| Ok(name(old) == name(spec.doc()));
+        let (mut coll, mut build) = (Arc::clone(coll), None);
+        loop {
+            let writer = coll.writer(self.operation);
+            let spec = spec.clone();
+            let go_on = &|| Ok(());
+            match writer.create_index_with_progress(spec, &same, &mut build, &|| {}, go_on) {
+                Err(e) if self.joined.is_some() && e.is_collection_gone() => {}
+                built => return built.map(|_| ()),
+            }
+            coll = self.renew(&coll)?;
+        }
     }
 
     /// Drops a collection or view. Index builds on it end with 276 IndexBuildAborted.

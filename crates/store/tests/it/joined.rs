@@ -7,7 +7,7 @@ use model::{Doc, DocBuf, Namespace, Result, Value, doc};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use storage::{Engine, Follower, MemoryEngine};
+use storage::{Follower, MemoryEngine};
 use store::{
     Change, Collection, Effect, IndexBuild, KeyInterval, NoHooks, NumberOrder, ReadView,
     RetryImage, SessionRecord, StatementLog, Store,
@@ -23,18 +23,16 @@ struct Member {
 
 impl Member {
     fn join(engine: &Arc<MemoryEngine>) -> Member {
-        let moment = engine.moment().unwrap();
-        let shared = Arc::clone(engine) as Arc<dyn Engine>;
+        let follower = Arc::clone(engine) as Arc<dyn Follower>;
         Member {
-            store: Store::join(shared, Arc::new(NoHooks), &moment).unwrap(),
+            store: Store::join(follower, Arc::new(NoHooks)).unwrap(),
             engine: Arc::clone(engine),
         }
     }
 
     /// The state now, which becomes the newest of the store.
     fn view(&self) -> ReadView {
-        let moment = self.engine.moment().unwrap();
-        self.store.view_of(&moment, &mut || Ok(())).unwrap()
+        self.store.begin_moment().unwrap().unwrap()
     }
 
     fn find(&self) -> Option<Arc<Collection>> {

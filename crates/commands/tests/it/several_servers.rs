@@ -1,0 +1,196 @@
+//! Recorded cases through three servers that write beside one another: each command goes to
+//! another one. `getMore` and `killCursors` go to the server that has the cursor, and all commands
+//! of a transaction or a numbered write to one server, as drivers send them.
+
+use crate::behaviour::{OF_TRANSACTION, put_session};
+use crate::recorded::{self, Verdict};
+use commands::{
+    Config, Connection, Dispatcher, Link, Outcome, Profile, Request, Service, StoreHooks,
+    SystemClock, registry,
+};
+use model::{Doc, DocBuf, Value};
+use serde_json::Value as Json;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+use storage::MemoryEngine;
+use store::Store;
+
+/// A connection that is woken when its operation may run again.
+#[derive(Default)]
+struct WakeFlag {
+    is_set: Mutex<bool>,
+    set: Condvar,
+}
+
+impl WakeFlag {
+    fn wait(&self, longest: Duration) {
+        let mut is_set = self.is_set.lock().expect("no panic");
+        if !*is_set {
+            is_set = self.set.wait_timeout(is_set, longest).expect("no panic").0;
+        }
+        *is_set = false;
+    }
+}
+
+impl Link for WakeFlag {
+    fn wake(&self) {
+        *self.is_set.lock().expect("no panic") = true;
+        self.set.notify_all();
+    }
+
+    fn is_gone(&self) -> bool {
+        false
+    }
+}
+
+struct Server {
+    dispatcher: Arc<Dispatcher>,
+    conn: Connection,
+    woken: Arc<WakeFlag>,
+}
+
+impl Server {
+    fn send(&mut self, db: &str, command: Doc<'_>) -> DocBuf {
+        let mut body = command.to_buf();
+        if !command.contains("$db") {
+            body.put("$db", db);
+        }
+        let mut reply = Vec::new();
+        let mut request = Request::new(body.doc());
+        loop {
+            match self.dispatcher.handle(&mut self.conn, &request, &mut reply) {
+                Outcome::Reply | Outcome::Durable(_) | Outcome::Exhaust => break,
+                Outcome::Wait { until_us, .. } => {
+                    let now_us = self.dispatcher.service().clock.monotonic_us();
+                    let left = until_us.saturating_sub(now_us);
+                    self.woken.wait(Duration::from_micros(left));
+                    request.waited = true;
+                }
+                other => panic!("no reply to {command:?}: {other:?}"),
+            }
+        }
+        DocBuf::from_bytes(reply).expect("one document")
+    }
+}
+
+struct Servers {
+    all: Vec<Server>,
+    next: usize,
+    /// Which server opened a cursor.
+    cursors: Vec<(i64, usize)>,
+}
+
+impl Servers {
+    fn start() -> Servers {
+        let engine = Arc::new(MemoryEngine::new_checked());
+        let join = |_| {
+            let clock = || Arc::new(SystemClock::default());
+            let hooks = StoreHooks::new(clock()).with_profile(Profile::V8_2);
+            let store = Store::join(engine.clone(), Arc::new(hooks)).expect("a store");
+            let config = Config {
+                replica_set: None,
+                profile: Profile::V8_2,
+                ..Config::default()
+            };
+            let service = Service::new(config, clock(), Arc::new(store));
+            service.state.load(&service.store).expect("the settings");
+            let server = Arc::new(registry::dispatcher(service.into_shared()));
+            let network = state::Network::default;
+            assert!(
+                server
+                    .service()
+                    .state
+                    .network
+                    .set(Box::new(network))
+                    .is_ok()
+            );
+            let disk = || Some((1 << 30, 2 << 30));
+            assert!(
+                server
+                    .service()
+                    .state
+                    .disk_bytes
+                    .set(Box::new(disk))
+                    .is_ok()
+            );
+            let woken = Arc::new(WakeFlag::default());
+            let link = Arc::clone(&woken) as Arc<dyn Link>;
+            Server {
+                conn: server.connect_linked("127.0.0.1:50000", Some(link)),
+                dispatcher: server,
+                woken,
+            }
+        };
+        Servers {
+            all: (0..3).map(join).collect(),
+            next: 0,
+            cursors: Vec::new(),
+        }
+    }
+
+    fn send(&mut self, db: &str, command: Doc<'_>) -> DocBuf {
+        let named = match command.first() {
+            Some(("getMore", id)) => id.as_i64_exact(),
+            Some(("killCursors", _)) => {
+                let ids = command.field("cursors").as_array();
+                ids.and_then(|ids| ids.iter().next())
+                    .and_then(|id| id.as_i64_exact())
+            }
+            _ => None,
+        };
+        let owner = named.and_then(|id| self.cursors.iter().find(|(of, _)| *of == id));
+        let at = match owner {
+            Some((_, at)) => *at,
+            None if command.contains("txnNumber") => 0,
+            None => {
+                self.next = (self.next + 1) % self.all.len();
+                self.next
+            }
+        };
+        let reply = self.all[at].send(db, command);
+        let opened = reply.doc().field("cursor").as_doc().map(|c| c.field("id"));
+        if let Some(Value::Int64(id @ 1..)) = opened {
+            self.cursors.push((id, at));
+        }
+        reply
+    }
+}
+
+fn run_case(case: &Json) -> Verdict {
+    let mut servers = Servers::start();
+    recorded::run_case(case, &mut |db, command| {
+        let mut command = command.to_buf();
+        if command.doc().contains("txnNumber") {
+            put_session(&mut command, OF_TRANSACTION);
+        }
+        Some(servers.send(db, command.doc()))
+    })
+}
+
+#[test]
+fn cases_that_one_server_passes_pass_through_three() {
+    let (passed, lost) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let run = |case: &Json| {
+        let alone = crate::behaviour::run_case(case, Profile::V8_2);
+        if !matches!(alone, Verdict::Passed) {
+            return Verdict::Skipped;
+        }
+        passed.fetch_add(1, Ordering::Relaxed);
+        let together = run_case(case);
+        lost.fetch_add(
+            usize::from(!matches!(together, Verdict::Passed)),
+            Ordering::Relaxed,
+        );
+        together
+    };
+    let wanted = |area: &str| crate::behaviour::is_command_area(area);
+    if recorded::run_areas(&wanted, &run).is_none() {
+        return;
+    }
+    let (passed, lost) = (passed.into_inner(), lost.into_inner());
+    println!("{lost} of {passed} cases that one server passes fail through three");
+    // What belongs to one server in MongoDB, too (fsync, profile, log), capped collections, and
+    // cursors on dropped collections, which go on where the data are kept.
+    assert!(lost * 100 <= passed * 4, "{lost} of {passed}");
+}
