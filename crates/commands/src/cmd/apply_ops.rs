@@ -520,7 +520,7 @@ impl<'a> Operation<'a> {
         });
         let id = self.id.unwrap_or_else(new_uuid);
         let made = catalog(cx).create_collection(ns, options, id)?;
-        timeseries::add_own_index(made.writer(&cx.operation))?;
+        timeseries::add_own_index(&catalog(cx), &made)?;
         service.ttl.track(&made);
         Ok(())
     }

@@ -132,7 +132,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let c = cx
         .service
         .create(&cx.operation, &ns, options, new_uuid(), made_in)?;
-    timeseries::add_own_index(c.writer(&cx.operation))?;
+    let catalog = cx.service.store.writer(&cx.operation);
+    timeseries::add_own_index(&catalog, &c)?;
     if cx.transaction.is_none() {
         cx.service.ttl.track(&c);
     }

@@ -81,6 +81,15 @@ impl TemporaryCollection {
         &self.coll
     }
 
+    /// Finds the collection again after its indexes were built, see [`store::Store::renew`].
+    ///
+    /// # Errors
+    /// As [`store::Store::renew`].
+    pub(crate) fn renew(&mut self) -> Result<()> {
+        self.coll = self.service.store.renew(&self.coll)?;
+        Ok(())
+    }
+
     /// Replaces `target` by the collection in one step.
     ///
     /// # Errors

@@ -3,7 +3,8 @@
 
 use model::{Doc, DocBuf, Result, Value, bail, code};
 use request::args::{Arg, Args, Kind, arg, check_doc};
-use store::{Collection, Writer};
+use std::sync::Arc;
+use store::{CatalogWriter, Collection};
 
 const SPAN_SECONDS_MAX: i64 = 31_536_000;
 
@@ -205,8 +206,9 @@ pub fn own_index(options: Doc<'_>) -> Option<DocBuf> {
 ///
 /// # Errors
 /// Those of the store.
-pub fn add_own_index(c: Writer<'_>) -> Result<()> {
-    own_index(c.options().doc()).map_or(Ok(()), |spec| c.create_index(spec))
+pub fn add_own_index(catalog: &CatalogWriter<'_>, c: &Arc<Collection>) -> Result<()> {
+    let spec = own_index(c.options().doc());
+    spec.map_or(Ok(()), |spec| catalog.create_first_index(c, &spec))
 }
 
 /// The index for listings of an old collection, in which it is not stored as an index.

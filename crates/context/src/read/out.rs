@@ -71,15 +71,16 @@ impl Out {
             (None, Some(t)) => model::doc! { "timeseries": t },
             (None, None) => DocBuf::new(),
         };
-        let fresh = TemporaryCollection::create(service, operation, &target.ns, options)?;
-        let writer = fresh.coll().writer(operation);
+        let mut fresh = TemporaryCollection::create(service, operation, &target.ns, options)?;
+        let catalog = service.store.writer(operation);
         if existing.is_none() {
-            timeseries::add_own_index(writer)?;
+            timeseries::add_own_index(&catalog, fresh.coll())?;
         }
         let before = existing.as_deref().map(Shape::of);
         for spec in before.iter().flat_map(|b| &b.indexes) {
-            writer.create_index(spec.clone())?;
+            catalog.create_first_index(fresh.coll(), spec)?;
         }
+        fresh.renew()?;
         let validator = match &existing {
             Some(c) => Validator::of(service, operation.connection(), c, bypass_validation)?,
             None => None,
