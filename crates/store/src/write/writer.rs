@@ -58,7 +58,7 @@ impl<'w> Writer<'w> {
     /// that only one process may write to; engine failures.
     pub(crate) fn begin_unit(&self) -> Result<Unit<'w>> {
         let shared = &self.coll.shared;
-        if self.is_capped() || self.is_series() {
+        if shared.has_joined && (self.is_capped() || self.is_series()) {
             shared.check_alone("capped collections and time series")?;
         }
         let unit = shared.engine.begin().map_err(error::storage)?;
