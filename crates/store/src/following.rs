@@ -12,8 +12,7 @@ use crate::hooks::Hooks;
 use crate::store::{JoinedData, Store, check_layout};
 use crate::view::ReadView;
 use model::{Namespace, Result, bail, code};
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use storage::{Engine, Follower, Moment};
 
 impl Store {

@@ -113,6 +113,17 @@ pub(crate) fn send(
     db: &str,
     command: Doc<'_>,
 ) -> DocBuf {
+    send_and_wait(service, conn, db, command, &std::thread::sleep)
+}
+
+/// As [`send`]; `wait` waits until the operation may run again, or for this long.
+pub(crate) fn send_and_wait(
+    service: &Dispatcher,
+    conn: &mut commands::Connection,
+    db: &str,
+    command: Doc<'_>,
+    wait: &dyn Fn(Duration),
+) -> DocBuf {
     let mut body = command.to_buf();
     if !command.contains("$db") {
         body.put("$db", db);
@@ -124,7 +135,7 @@ pub(crate) fn send(
             Outcome::Reply | Outcome::Durable(_) | Outcome::Exhaust => break,
             Outcome::Wait { until_us, .. } => {
                 let now_us = service.service().clock.monotonic_us();
-                std::thread::sleep(Duration::from_micros(until_us.saturating_sub(now_us)));
+                wait(Duration::from_micros(until_us.saturating_sub(now_us)));
                 request.waited = true;
             }
             other => panic!("no reply to {command:?}: {other:?}"),

@@ -2,11 +2,10 @@
 //! another one. `getMore` and `killCursors` go to the server that has the cursor, and all commands
 //! of a transaction or a numbered write to one server, as drivers send them.
 
-use crate::behaviour::{OF_TRANSACTION, put_session};
+use crate::behaviour::{OF_TRANSACTION, put_session, send_and_wait};
 use crate::recorded::{self, Verdict};
 use commands::{
-    Config, Connection, Dispatcher, Link, Outcome, Profile, Request, Service, StoreHooks,
-    SystemClock, registry,
+    Config, Connection, Dispatcher, Link, Profile, Service, StoreHooks, SystemClock, registry,
 };
 use model::{Doc, DocBuf, Value};
 use serde_json::Value as Json;
@@ -52,25 +51,8 @@ struct Server {
 
 impl Server {
     fn send(&mut self, db: &str, command: Doc<'_>) -> DocBuf {
-        let mut body = command.to_buf();
-        if !command.contains("$db") {
-            body.put("$db", db);
-        }
-        let mut reply = Vec::new();
-        let mut request = Request::new(body.doc());
-        loop {
-            match self.dispatcher.handle(&mut self.conn, &request, &mut reply) {
-                Outcome::Reply | Outcome::Durable(_) | Outcome::Exhaust => break,
-                Outcome::Wait { until_us, .. } => {
-                    let now_us = self.dispatcher.service().clock.monotonic_us();
-                    let left = until_us.saturating_sub(now_us);
-                    self.woken.wait(Duration::from_micros(left));
-                    request.waited = true;
-                }
-                other => panic!("no reply to {command:?}: {other:?}"),
-            }
-        }
-        DocBuf::from_bytes(reply).expect("one document")
+        let wait = |longest| self.woken.wait(longest);
+        send_and_wait(&self.dispatcher, &mut self.conn, db, command, &wait)
     }
 }
 

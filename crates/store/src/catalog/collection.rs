@@ -443,7 +443,7 @@ impl Collection {
     /// The error for an operation that has to find the collection again, because another process
     /// has changed it.
     pub(crate) fn outdated_error(&self, operation: &Operation) -> model::MongoError {
-        self.shared.restart_error(operation, &self.ns)
+        Shared::restart_error(operation, &self.ns)
     }
 
     /// The error for a plan that was made for an earlier state of an index.

@@ -177,13 +177,18 @@ impl Shared {
 
     /// The error for an operation that has to begin again, because another process has changed the
     /// catalog.
-    pub(crate) fn restart_error(&self, operation: &Operation, ns: &Namespace) -> MongoError {
+    pub(crate) fn restart_error(operation: &Operation, ns: &Namespace) -> MongoError {
+        Shared::run_again_or(operation, error::collection_gone(ns))
+    }
+
+    /// Sets an operation aside that can be run again, which happens at once; otherwise the error.
+    pub(crate) fn run_again_or(operation: &Operation, otherwise: MongoError) -> MongoError {
         match operation.waits_without_thread() {
             Some(link) => {
                 link.wake();
                 error::set_aside()
             }
-            None => error::collection_gone(ns),
+            None => otherwise,
         }
     }
 
@@ -196,7 +201,7 @@ impl Shared {
         e: MongoError,
     ) -> MongoError {
         match self.has_joined && error::is_conflict(&e) {
-            true => self.restart_error(operation, ns),
+            true => Shared::restart_error(operation, ns),
             false => e,
         }
     }

@@ -6,6 +6,7 @@ use crate::catalog::collection::keeps_images;
 use crate::catalog::dropped;
 use crate::catalog::{CatalogRow, Collection, Kind, Shared, State};
 use crate::commit::WriteUnit;
+use crate::ddl::indexes::has_same_name;
 use crate::ddl::logged::Note;
 use crate::ddl::writer::CatalogWriter;
 use crate::error;
@@ -63,7 +64,7 @@ impl CatalogWriter<'_> {
             // The one that belongs to the newest generation.
             Some(_) => self
                 .collection(ns)?
-                .ok_or_else(|| self.shared.restart_error(self.operation, ns)),
+                .ok_or_else(|| Shared::restart_error(self.operation, ns)),
         }
     }
 
@@ -112,8 +113,7 @@ impl CatalogWriter<'_> {
     /// # Errors
     /// As [`Writer::create_index`].
     pub fn create_first_index(&self, coll: &Arc<Collection>, spec: &DocBuf) -> Result<()> {
-        let name = |spec: Doc<'_>| spec.field("name").as_str().map(str::to_owned);
-        let same = |old: Doc<'_>| Ok(name(old) == name(spec.doc()));
+        let same = |old: Doc<'_>| Ok(has_same_name(old, spec.doc()));
         let (mut coll, mut build) = (Arc::clone(coll), None);
         loop {
             let writer = coll.writer(self.operation);

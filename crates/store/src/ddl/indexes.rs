@@ -22,6 +22,11 @@ const BUILD_POLL: Duration = Duration::from_millis(10);
 /// A reason to refuse the new one.
 pub type IndexEquality<'s> = dyn Fn(Doc<'_>) -> Result<bool> + 's;
 
+/// Whether two specifications have the same name.
+pub(super) fn has_same_name(one: Doc<'_>, other: Doc<'_>) -> bool {
+    one.field("name").as_str() == other.field("name").as_str()
+}
+
 /// An index that was registered and is being built, kept while the operation that builds it is set
 /// aside. Dropping it abandons the build: `Store::sweep_abandoned` removes the index.
 pub struct IndexBuild {
@@ -78,13 +83,8 @@ impl Writer<'_> {
     /// # Errors
     /// As [`Writer::create_index_unless`].
     pub fn create_index(&self, spec: DocBuf) -> Result<()> {
-        let name = spec
-            .doc()
-            .field("name")
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
-        let same = |old: Doc<'_>| Ok(old.field("name").as_str() == Some(&name));
+        let wanted = spec.clone();
+        let same = |old: Doc<'_>| Ok(has_same_name(old, wanted.doc()));
         self.create_index_unless(spec, &same, &|| Ok(()))
             .map(|_| ())
     }

@@ -265,11 +265,9 @@ impl Writer<'_> {
         s: &mut Scratch,
         count: usize,
     ) -> Result<(u64, SmallVec<[bool; CHUNK_DOCS]>)> {
-        let numbered = self
-            .shared
-            .has_joined
-            .then(|| self.shared.engine.number_rows(count));
-        if let Some(first) = numbered.flatten() {
+        if self.shared.has_joined
+            && let Some(first) = self.shared.engine.number_rows(count)
+        {
             if self.live.is_in_order() {
                 mark_unordered(&mut s.batch, self.ident);
             }

@@ -202,13 +202,7 @@ impl Transaction {
     /// The error for a change since the transaction began: the statement is run again at once in a
     /// transaction that sees the change, or it is a conflict.
     fn change_error(operation: &Operation, conflict: MongoError) -> MongoError {
-        match operation.waits_without_thread() {
-            Some(link) => {
-                link.wake();
-                error::set_aside()
-            }
-            None => conflict,
-        }
+        Shared::run_again_or(operation, conflict)
     }
 
     /// The error when the name of a collection leads to another one than the transaction sees.
