@@ -9,6 +9,7 @@ use crate::follow::{FollowerState, is_kept};
 use crate::format::meta;
 use crate::handles::Handles;
 use crate::hooks::Hooks;
+use crate::peers::Peer;
 use crate::store::{JoinedData, Store, check_layout};
 use crate::view::ReadView;
 use model::{Namespace, Result, bail, code};
@@ -62,6 +63,7 @@ impl Store {
             following: Some(FollowerState::begin(&shared, &moment)),
             joined: Some(JoinedData {
                 follower,
+                peer: Peer::new(),
                 renewal: OnceLock::new(),
             }),
             handles: Handles::default(),

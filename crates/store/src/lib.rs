@@ -22,9 +22,11 @@ mod gate;
 mod handles;
 pub mod hooks;
 pub mod index;
+mod jobs;
 pub mod locks;
 mod log;
 mod names;
+mod peers;
 mod released;
 mod repair;
 mod store;
@@ -51,6 +53,7 @@ pub use log::{
     NamespaceHash, ReferenceCounts, VisitResult, Waker, WakerGuard, Watch,
 };
 pub use names::CollectionEntry;
+pub use peers::Peer;
 pub use released::Registration;
 pub use repair::{DamagedRow, RepairReport, SalvageSink, check_catalog, check_log, repair};
 pub use store::Store;
@@ -70,6 +73,7 @@ pub use write::change::{Change, DecideFn, ModifyOutcome};
 pub use write::insert::InsertOutcome;
 pub use write::segments::{NewSegment, ReplacedSegments};
 pub use write::session::{Effect, NumberOrder, RetryImage, SessionId, SessionRecord, StatementLog};
+pub use write::session_sweep::SeenSessions;
 pub use write::transaction::Transaction;
 pub use write::writer::Writer;
 

@@ -11,6 +11,7 @@ use crate::format::{LAYOUT_VERSION, meta};
 use crate::handles::{CatalogLock, Handles};
 use crate::hooks::Hooks;
 use crate::log::{ConsumerState, Lifetime, Log, LogConsumer, LogReader};
+use crate::peers::Peer;
 use crate::view::ReadView;
 use crate::write::session::{NumberOrder, SessionId, SessionRecord};
 use crate::write::transaction::Transaction;
@@ -34,6 +35,8 @@ pub struct Store {
 pub(crate) struct JoinedData {
     /// Tells the moments of the data.
     pub(crate) follower: Arc<dyn Follower>,
+    /// This process among those that write.
+    pub(crate) peer: Peer,
     /// Brings the caches of the layers above to the state of the newest moment.
     pub(crate) renewal: OnceLock<Box<dyn Fn() -> Result<()> + Send + Sync>>,
 }
@@ -451,6 +454,10 @@ impl Store {
     /// # Errors
     /// Engine failures.
     pub fn close(&self) -> Result<()> {
+        // Otherwise the others wait until this process counts as gone.
+        if let Some(joined) = &self.joined {
+            let _ = self.shared.forget_peer(joined.peer);
+        }
         self.shared.engine.close().map_err(error::storage)
     }
 }

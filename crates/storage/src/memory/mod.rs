@@ -41,6 +41,11 @@ impl Default for MemoryEngine {
 }
 
 impl MemoryEngine {
+    /// Sets the clock that the servers on this engine share, milliseconds since 1970.
+    pub fn set_time_ms(&self, now: u64) {
+        self.shared.time_ms.store(now, Ordering::Release);
+    }
+
     /// An empty engine.
     pub fn new() -> Self {
         Self {
@@ -52,6 +57,7 @@ impl MemoryEngine {
                 kept: OnceLock::new(),
                 announced_pos: AtomicU64::new(0),
                 numbered: AtomicU64::new(0),
+                time_ms: AtomicU64::new(0),
             }),
             caps: Caps {
                 name: "memory",
@@ -138,6 +144,11 @@ impl Engine for MemoryEngine {
         Ok(Arc::new(SharedSnapshot(Arc::new(MemorySnapshot::take(
             &self.shared,
         )?))))
+    }
+
+    fn shared_time_ms(&self) -> Option<u64> {
+        let set = self.shared.time_ms.load(Ordering::Acquire);
+        Some(set).filter(|ms| *ms > 0)
     }
 
     fn apply(&self, batch: &WriteBatch, _durability: Durability) -> Result<CommitPos> {

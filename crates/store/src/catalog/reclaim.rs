@@ -13,6 +13,9 @@ use storage::{CommitPos, CursorOpts, IdentSet, KeyRange, Table, WriteBatch};
 /// nothing on disk.
 const SMALL_DROP_KEYS: u64 = 1000;
 
+/// Keys of small identifiers that one commit deletes.
+const DELETED_KEYS: usize = 1024;
+
 /// Keys of one dropped identifier that one sweep deletes.
 const SWEEP_KEYS: usize = 10_000;
 
@@ -87,19 +90,21 @@ impl Shared {
             .for_each(|(_, leftovers)| self.remove_unseen(leftovers));
     }
 
+    /// Deletes the keys of small identifiers and their records in one commit if possible: on some
+    /// engines each commit is a flush, and a client waits.
     fn remove_unseen(&self, leftovers: &[Leftover]) {
         self.dropped
             .records
             .lock()
             .extend(leftovers.iter().map(|l| (l.table, l.ident)));
-        let mut gone = Vec::new();
+        let (mut gone, mut batch) = (Vec::new(), WriteBatch::new());
         for l in leftovers {
             let (lower, upper) = (l.ident.to_be_bytes(), (l.ident + 1).to_be_bytes());
             let range = KeyRange {
                 lower: &lower,
                 upper: &upper,
             };
-            if l.keys < SMALL_DROP_KEYS && self.delete_keys(l.table, range).is_ok() {
+            if l.keys < SMALL_DROP_KEYS && self.delete_keys(l.table, range, &mut batch).is_ok() {
                 gone.push((l.table, l.ident));
                 continue;
             }
@@ -107,10 +112,12 @@ impl Shared {
             // The drop has succeeded even if its space is not freed at once.
             let _ = self.engine.drop_range(l.table, range);
         }
-        let _ = self.forget_dropped(&gone);
+        let _ = self.forget_dropped(&gone, batch);
     }
 
-    fn delete_keys(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
+    /// Adds the deletion of all keys of a range to a batch, which is committed whenever it has
+    /// become large.
+    fn delete_keys(&self, table: Table, range: KeyRange<'_>, batch: &mut WriteBatch) -> Result<()> {
         let opts = CursorOpts {
             keys_only: true,
             fill_cache: false,
@@ -120,21 +127,24 @@ impl Shared {
             .engine
             .cursor(table, range, opts)
             .map_err(error::storage)?;
-        let (mut batch, mut more) = (WriteBatch::new(), true);
+        let mut more = true;
         while more {
-            batch.clear();
             let each = &mut |key: &[u8], _: &[u8]| {
                 batch.delete(table, key);
                 true
             };
-            more = cursor.visit(1024, each).map_err(error::storage)?;
-            self.commit(WriteUnit::new(&batch))?;
+            more = cursor.visit(DELETED_KEYS, each).map_err(error::storage)?;
+            if batch.len() >= DELETED_KEYS {
+                self.commit(WriteUnit::new(batch))?;
+                batch.clear();
+            }
         }
         Ok(())
     }
 
-    /// Deletes the records of identifiers that have no key left.
-    fn forget_dropped(&self, gone: &[(Table, u32)]) -> Result<()> {
+    /// Deletes the records of identifiers that have no key left after `batch`, which deletes their
+    /// last keys.
+    fn forget_dropped(&self, gone: &[(Table, u32)], mut batch: WriteBatch) -> Result<()> {
         if gone.is_empty() {
             return Ok(());
         }
@@ -144,7 +154,6 @@ impl Shared {
             .filter(|r| !gone.contains(r))
             .copied()
             .collect();
-        let mut batch = WriteBatch::new();
         for (_, ident) in gone {
             let tables: Vec<u8> = left
                 .iter()
@@ -188,7 +197,7 @@ impl Shared {
                 gone.push((table, ident));
             }
         }
-        self.forget_dropped(&gone)?;
+        self.forget_dropped(&gone, WriteBatch::new())?;
         Ok(self.dropped.len())
     }
 

@@ -96,6 +96,24 @@ pub fn consumer_of(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.strip_prefix(b"f")?).ok()
 }
 
+/// Bounds of all rows of servers.
+pub const PEERS: (&[u8], &[u8]) = (b"h", b"i");
+
+/// `h server` -> until when a server that writes beside others counts as alive (milliseconds since
+/// 1970, u64, big-endian).
+pub fn peer(number: u64) -> [u8; 9] {
+    let mut key = [b'h'; 9];
+    key[1..].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// `j name` -> the server that has a job of which there is one in the database (u64, big-endian).
+pub fn job(name: &str) -> Vec<u8> {
+    let mut key = vec![b'j'];
+    key.extend_from_slice(name.as_bytes());
+    key
+}
+
 /// Bounds of all rows of sessions.
 pub const SESSIONS: (&[u8], &[u8]) = (b"t", b"u");
 

@@ -142,7 +142,7 @@ fn mend_others(m: &mut RepairContext<'_>, owners: &mut Owners) -> Result<()> {
                 owners.dropped.extend(ident.map(u32::from_be_bytes));
                 ident.is_some()
             }
-            Some(b'f') => value.len() == 8,
+            Some(b'f' | b'h' | b'j') => value.len() == 8,
             Some(b'l') if key == meta::LOG => {
                 owners.log = value.first_chunk::<4>().map(|b| u32::from_be_bytes(*b));
                 let oldest = value.get(4..12).and_then(|b| b.try_into().ok());

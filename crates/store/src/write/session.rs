@@ -534,48 +534,4 @@ impl Shared {
         {}
         Ok(())
     }
-
-    /// Removes the records of sessions that are not alive: sessions of an earlier run of the server
-    /// that nobody has used since.
-    ///
-    /// # Output
-    /// The number of rows removed.
-    ///
-    /// # Cost
-    /// A scan of the keys of all records.
-    ///
-    /// # Errors
-    /// Engine failures.
-    pub(crate) fn sweep_sessions(&self, alive: &dyn Fn(&SessionId) -> bool) -> Result<usize> {
-        let range = KeyRange {
-            lower: meta::SESSIONS.0,
-            upper: meta::SESSIONS.1,
-        };
-        let opts = CursorOpts {
-            keys_only: true,
-            fill_cache: false,
-            ..CursorOpts::default()
-        };
-        let mut cursor = self
-            .engine
-            .cursor(Table::Meta, range, opts)
-            .map_err(error::storage)?;
-        let (mut batch, mut more) = (WriteBatch::new(), true);
-        let mut removed = 0;
-        while more {
-            batch.clear();
-            let mut look = |key: &[u8], _: &[u8]| {
-                if meta::session_of(key).is_none_or(|id| !alive(&id)) {
-                    batch.delete(Table::Meta, key);
-                }
-                true
-            };
-            more = cursor
-                .visit(SWEEP_ROWS, &mut look)
-                .map_err(error::storage)?;
-            removed += batch.len();
-            self.commit(WriteUnit::new(&batch))?;
-        }
-        Ok(removed)
-    }
 }
