@@ -95,11 +95,16 @@ impl Access {
     }
 
     /// Notes that users or roles have changed: everything is resolved again, also by servers that
-    /// read the same data.
-    pub fn note_change(&self) {
+    /// read or write the same data.
+    ///
+    /// # Errors
+    /// Engine failures: another server may use the old rights for half a minute.
+    pub fn note_change(&self) -> Result<()> {
         self.forget_resolved();
-        // This fails only on a server that has lost the data; the next holder announces itself.
-        let _ = self.store.engine().announce_now();
+        self.store
+            .engine()
+            .announce_now()
+            .map_err(store::error::storage)
     }
 
     /// Makes the next use resolve users and roles again.

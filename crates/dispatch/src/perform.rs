@@ -139,6 +139,11 @@ fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> CommandResult {
     if let (true, Some(e)) = (wrote, durability::concern_error(cx)) {
         cx.reply.put("writeConcernError", &e);
     }
+    if let Some(peer) = cx.transaction.as_ref().and(cx.service.store.peer()) {
+        // Drivers send it with a commit that goes to another server.
+        let mut token = cx.reply.doc("recoveryToken");
+        token.put("recoveryShardId", peer.name().as_str());
+    }
     // A read returns the state at its beginning or a later one.
     let time = match wrote {
         true => time_of_write(cx),

@@ -3,7 +3,7 @@
 
 use crate::report::FaultMonitor;
 use commands::Service;
-use commands::workers::{self, Class, NextRound, Worker, never};
+use commands::workers::{self, Class, NextRound, Scope, Worker, never};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -13,6 +13,7 @@ use std::time::Duration;
 static TROUBLE: Worker = Worker {
     name: "trouble",
     class: Class::Shared,
+    scope: Scope::Server,
     period: Duration::from_secs(1),
     is_due_early: never,
     work: || {

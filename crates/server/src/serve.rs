@@ -24,6 +24,7 @@ use crate::{engines, links, net};
 use ::memory::Budget;
 use commands::{Clock, ConnectionId, Dispatcher, Service, StoreHooks, registry};
 use logs::{Entry, LineFormat, Log, Release, Severity, Sink, Target, component, id};
+use model::code;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,6 +52,8 @@ fn fail(code: u8) -> impl Fn(String) -> ServeError {
     move |message| ServeError { message, code }
 }
 
+/// How often the settings are loaded again when other servers change the catalog meanwhile.
+const START_TRIES: u32 = 20;
 /// How long running requests may take to finish when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -68,7 +71,7 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
 /// One line and an exit code.
 pub fn run_with(mut settings: Settings) -> Result<(), ServeError> {
     // The lease of this process before its restart may not have expired yet.
-    settings.tikv.standby |= process::is_restarted();
+    settings.tikv.standby |= process::is_restarted() && !settings.tikv.writes_here;
     if settings.port == 0 {
         settings.port = process::free_port(settings.bind_ip.first()).map_err(fail(CODE_NETWORK))?;
     }
@@ -174,9 +177,9 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         print_line(format_args!("quarry: stopped"));
         return Ok(());
     };
+    let clock: Arc<dyn Clock> = Arc::new(ServerClock::of(&opened.engine));
+    let store = open_store(settings, &opened, &clock)?;
     let engine = opened.engine;
-    let clock: Arc<dyn Clock> = Arc::new(ServerClock::of(&engine));
-    let store = open_store(settings, &engine, &clock)?;
     crate::memory::set_decay();
     let parts = MemoryShares::of(settings.memory_bytes);
     let operations = Arc::new(parts.budget(settings.memory_bytes));
@@ -281,23 +284,29 @@ fn signals() -> Result<signal_hook::iterator::Signals, ServeError> {
 }
 
 /// Opens the store over the engine. A member of a set logs all changes, a standalone server only
-/// those of collections with search indexes.
+/// those of collections with search indexes, a server beside others none.
 fn open_store(
     settings: &Settings,
-    engine: &Arc<dyn Engine>,
+    opened: &OpenedEngine,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<Store>, ServeError> {
     let mut hooks = StoreHooks::new(clock.clone()).with_profile(settings.profile);
+    let engine = &opened.engine;
+    let cannot_open = |e| {
+        let path = settings.dbpath.display();
+        fail(CODE_DATA)(format!("cannot open {path}: {e}"))
+    };
+    if let Some(follower) = &opened.follower {
+        let joined = Store::join(Arc::clone(follower), Arc::new(hooks)).map_err(cannot_open)?;
+        return Ok(Arc::new(joined));
+    }
     let free = || oplog_bytes_default(free_bytes(engine.as_ref(), settings.memory_bytes));
     let log_bytes = settings.oplog_bytes.unwrap_or_else(free);
     hooks = match settings.replica_set {
         Some(_) => hooks.with_log(log_bytes),
         None => hooks.log_for_search(log_bytes),
     };
-    let store = Store::open(engine.clone(), Arc::new(hooks)).map_err(|e| {
-        let path = settings.dbpath.display();
-        fail(CODE_DATA)(format!("cannot open {path}: {e}"))
-    })?;
+    let store = Store::open(engine.clone(), Arc::new(hooks)).map_err(cannot_open)?;
     Ok(Arc::new(store))
 }
 
@@ -309,9 +318,20 @@ fn apply_settings(settings: &Settings, service: &Service) -> Result<(), ServeErr
     if is_handed_over || !service.state.parameters.bool("enableLocalhostAuthBypass") {
         service.access.end_localhost_exception();
     }
-    let loaded = service.state.load(&service.store);
-    let loaded = loaded.and_then(|()| service.keep_version());
-    let loaded = loaded.and_then(|()| service.note_start());
+    let load = || {
+        service.store.begin_moment()?;
+        service.state.load(&service.store)?;
+        service.keep_version()?;
+        service.note_start()
+    };
+    let mut loaded = load();
+    // Another server that starts, too, may have changed the catalog meanwhile.
+    for _ in 0..START_TRIES {
+        match &loaded {
+            Err(e) if e.is_collection_gone() || e.code() == code::WRITE_CONFLICT => loaded = load(),
+            _ => break,
+        }
+    }
     loaded.map_err(|e| {
         let reason = e.message();
         fail(CODE_DATA)(format!("cannot read the stored settings: {reason}"))

@@ -62,7 +62,7 @@ pub(crate) fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<
         // Servers of one cluster name each other, so their addresses must not depend on the client.
         is_host_advertised: settings.advertised.is_some() || !settings.tikv.servers.is_empty(),
         successors: settings.tikv.servers.clone(),
-        is_one_of_equals: settings.tikv.address.is_some(),
+        is_one_of_equals: settings.tikv.address.is_some() || settings.tikv.writes_here,
         revision: env!("QUARRY_REVISION"),
         argv: std::env::args().collect(),
         parsed: settings.given.clone(),

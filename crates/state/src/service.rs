@@ -168,6 +168,7 @@ impl Service {
                 return Ok(());
             };
             me.access.forget_resolved();
+            me.read_version()?;
             me.state.load(&me.store)
         }));
         if shared.config.scripting {

@@ -9,11 +9,14 @@ use model::{DocBuf, Namespace, Result, Value, doc};
 const BYTES: i32 = 10 * 1024 * 1024;
 
 impl Service {
-    /// Adds a document for this start.
+    /// Adds a document for this start; not where several servers write, as mongos adds none.
     ///
     /// # Errors
     /// Engine failures.
     pub fn note_start(&self) -> Result<()> {
+        if self.store.peer().is_some() {
+            return Ok(());
+        }
         let operation = self.own_operation();
         let ns = Namespace::new("local", "startup_log")?;
         let log = match self.store.collection(&ns)? {

@@ -258,6 +258,14 @@ impl SessionWrites {
         }
     }
 
+    /// Whether the transaction with this number was begun here.
+    fn knows(&self, number: i64) -> bool {
+        match &self.transaction {
+            State::None => false,
+            State::Open(n, _) | State::Committed(n, _) | State::Aborted(n) => *n == number,
+        }
+    }
+
     /// Compares a transaction number with the latest of the session.
     fn check(&mut self, store: &Store, number: i64) -> Result<()> {
         store.load_session(&mut self.record)?;
@@ -312,6 +320,10 @@ impl SessionWrites {
         number: i64,
         counts: &TransactionCounts,
     ) -> Result<CommitPos> {
+        if !self.knows(number) {
+            // The server that has the transaction may have gone, or may be about to commit it.
+            store.fence_transaction(self.record.id(), number)?;
+        }
         self.check(store, number)?;
         match &self.transaction {
             State::Committed(n, pos) if *n == number => return Ok(*pos),

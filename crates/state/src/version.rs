@@ -15,21 +15,31 @@ impl Service {
     /// Engine failures.
     pub fn keep_version(&self) -> Result<()> {
         let operation = self.own_operation();
-        let release = Release::of(self.config.profile);
-        release.own_fcv().clone_into(&mut self.state.fcv.lock());
+        let own = Release::of(self.config.profile).own_fcv();
+        own.clone_into(&mut self.state.fcv.lock());
+        if !self.read_version()? {
+            let new = doc! { "_id": ID, "version": own };
+            VERSION.add(&self.store.writer(&operation), new.doc())?;
+        }
+        Ok(())
+    }
+
+    /// Reads the stored version; false if none is stored.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(super) fn read_version(&self) -> Result<bool> {
         let Some(kept) = VERSION.get(&self.store, ID)? else {
-            let new = doc! { "_id": ID, "version": release.own_fcv() };
-            return VERSION
-                .add(&self.store.writer(&operation), new.doc())
-                .map(|_| ());
+            return Ok(false);
         };
         // A client may have written the document directly; an unknown version is ignored.
+        let release = Release::of(self.config.profile);
         if let Some(version) = kept.doc().field("version").as_str()
             && release.fcv.contains(&version)
         {
             version.clone_into(&mut self.state.fcv.lock());
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Changes the version; the change is durable if the version is stored.
@@ -43,6 +53,7 @@ impl Service {
             Ok(Some(new.clone()))
         })?;
         version.clone_into(&mut self.state.fcv.lock());
-        Ok(())
+        // Servers beside this one read it again.
+        self.access.note_change()
     }
 }

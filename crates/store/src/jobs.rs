@@ -1,14 +1,15 @@
 //! Work of which there is one in a database, however many servers write it.
 //!
-//! Promises: a job belongs to one living server; when that server has gone, another takes the job. A
-//! server that was suspended may believe for a moment that it still has its job, so each job must be
-//! right when two servers do it. Must not know: what the jobs are.
+//! Promises: a job belongs to one living server; when that server has gone, another takes the job.
+//! A server that was suspended may believe for a moment that it still has its job, so each job must
+//! be right when two servers do it. Must not know: what the jobs are.
 
 use crate::commit::{WriteUnit, commit};
 use crate::error;
 use crate::format::meta;
 use crate::peers::{Peer, alive_until, now_ms};
 use crate::store::Store;
+use crate::write::session::SessionId;
 use crate::write::session_sweep::SeenSessions;
 use model::Result;
 use storage::{Reader, Table, WriteBatch};
@@ -94,6 +95,19 @@ impl Store {
             // Another server was faster.
             Err(e) if error::is_conflict(&e) => Ok(false),
             taken => taken.map(|_| true),
+        }
+    }
+
+    /// Where several servers write: makes sure that the transaction with this number of a session
+    /// is committed already or never will be, whichever server has it. Afterwards the session's
+    /// record tells which.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn fence_transaction(&self, session: SessionId, number: i64) -> Result<()> {
+        match self.peer() {
+            Some(_) => self.shared.fence_transaction(session, number),
+            None => Ok(()),
         }
     }
 

@@ -1,8 +1,8 @@
 //! The servers that write one database beside each other: which of them are alive.
 //!
-//! Promises: a server that says every second that it is alive counts as alive; one that has ended or
-//! is suspended does not, ten seconds later. Nothing that is stored depends on this. Must not know:
-//! what it is asked for.
+//! Promises: a server that says every second that it is alive counts as alive; one that has ended
+//! or is suspended does not, ten seconds later. Nothing that is stored depends on this. Must not
+//! know: what it is asked for.
 
 use crate::catalog::Shared;
 use crate::commit::WriteUnit;
@@ -91,8 +91,8 @@ impl Shared {
         self.commit(WriteUnit::new(&batch)).map(|_| ())
     }
 
-    /// Removes the rows of servers that went a while ago. One of them that was only suspended writes
-    /// its row again.
+    /// Removes the rows of servers that went a while ago. One of them that was only suspended
+    /// writes its row again.
     ///
     /// # Errors
     /// Engine failures.

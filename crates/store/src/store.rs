@@ -19,7 +19,7 @@ use model::{DocBuf, MongoError, Namespace, Result, Timestamp, code};
 use operation::Operation;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use storage::{CommitPos, Engine, Follower, Table, WriteBatch};
+use storage::{CommitPos, CursorOpts, Engine, Follower, KeyRange, Table, WriteBatch};
 
 /// A store over one engine.
 pub struct Store {
@@ -444,6 +444,44 @@ impl Store {
     pub fn set_setting(&self, name: &str, value: &DocBuf) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.put(Table::Meta, &meta::setting(name), value.as_bytes());
+        self.shared
+            .commit(WriteUnit::new(&batch).durable())
+            .map(|_| ())
+    }
+
+    /// The names and values of the server-wide settings whose names begin with `prefix`.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn settings_of(&self, prefix: &str) -> Result<Vec<(String, DocBuf)>> {
+        let lower = meta::setting(prefix);
+        let range = KeyRange::new(&lower, b"x");
+        let opened = self
+            .shared
+            .engine
+            .cursor(Table::Meta, range, CursorOpts::default());
+        let mut cursor = opened.map_err(error::storage)?;
+        let mut found = Vec::new();
+        let each = &mut |key: &[u8], value: &[u8]| {
+            let name = key.strip_prefix(b"w").filter(|_| key.starts_with(&lower));
+            let name = name.and_then(|name| std::str::from_utf8(name).ok());
+            let Some(name) = name else {
+                return false;
+            };
+            found.extend(DocBuf::from_bytes(value.to_vec()).map(|doc| (name.to_owned(), doc)));
+            true
+        };
+        cursor.visit(usize::MAX, each).map_err(error::storage)?;
+        Ok(found)
+    }
+
+    /// Removes a server-wide setting.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn remove_setting(&self, name: &str) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete(Table::Meta, &meta::setting(name));
         self.shared
             .commit(WriteUnit::new(&batch).durable())
             .map(|_| ())

@@ -104,7 +104,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         flag::ADMIN | flag::LENIENT,
         &[],
         |cx| {
-            cx.service.access.note_change();
+            cx.service.access.note_change()?;
             Ok(Outcome::Reply)
         },
     ),

@@ -64,7 +64,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         merge(cx, &from, "role")?;
     }
     cx.service.access.note_format(&cx.operation)?;
-    cx.service.access.note_change();
+    cx.service.access.note_change()?;
     Ok(Outcome::Reply)
 }
 

@@ -388,7 +388,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if !ROLES.add(&access.writer(&cx.operation), doc.doc())? {
         bail!(51_002, "Role \"{name}\" already exists");
     }
-    access.note_change();
+    access.note_change()?;
     Ok(Outcome::Reply)
 }
 
@@ -401,7 +401,7 @@ fn edit(
     if !ROLES.change(&access.writer(&cx.operation), &name.id(), &mut change)? {
         return Err(not_found(name));
     }
-    access.note_change();
+    access.note_change()?;
     Ok(Outcome::Reply)
 }
 
@@ -484,7 +484,7 @@ fn drop_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for name in &gone {
         ROLES.change(&access.writer(&cx.operation), &name.id(), &mut |_| Ok(None))?;
     }
-    access.note_change();
+    access.note_change()?;
     cx.reply
         .put("n", i32::try_from(gone.len()).unwrap_or(i32::MAX));
     Ok(Outcome::Reply)

@@ -276,7 +276,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if !USERS.add(&access.writer(&cx.operation), doc.doc())? {
         bail!(51_003, "User \"{name}\" already exists");
     }
-    access.note_change();
+    access.note_change()?;
     Ok(Outcome::Reply)
 }
 
@@ -360,7 +360,7 @@ fn edit(
     if !USERS.change(&access.writer(&cx.operation), &name.id(), &mut change)? {
         return Err(not_found(name));
     }
-    access.note_change();
+    access.note_change()?;
     Ok(Outcome::Reply)
 }
 
@@ -384,7 +384,7 @@ fn drop_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             n += 1;
         }
     }
-    access.note_change();
+    access.note_change()?;
     cx.reply.put("n", n);
     Ok(Outcome::Reply)
 }

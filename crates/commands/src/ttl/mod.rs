@@ -117,15 +117,18 @@ impl Monitor {
     /// Runs a pass if `ttlMonitorSleepSecs` have passed since the last one or since the start.
     ///
     /// # Errors
-    /// Engine failures of the scan of the catalog, which runs only once: commands that change a
-    /// collection update the list later.
+    /// Engine failures of the scan of the catalog, which runs only once where one server writes:
+    /// commands that change a collection update the list later.
     pub fn pass_if_due(&mut self, service: &Arc<Service>, go_on: &dyn Fn() -> bool) -> Result<()> {
-        if !std::mem::replace(&mut self.has_found, true) {
-            find_all(service, go_on)?;
-        }
         let sleep_s = service.state.parameters.int("ttlMonitorSleepSecs");
         let sleep = Duration::from_secs(u64::try_from(sleep_s).unwrap_or(1));
-        if self.last.elapsed() >= sleep && is_enabled(service) {
+        let is_due = self.last.elapsed() >= sleep && is_enabled(service);
+        // Commands of other servers do not update the list of this one.
+        let is_shared = is_due && service.store.peer().is_some();
+        if !std::mem::replace(&mut self.has_found, true) || is_shared {
+            find_all(service, go_on)?;
+        }
+        if is_due {
             self.last = Instant::now();
             self.pass(service, go_on);
         }

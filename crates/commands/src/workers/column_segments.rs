@@ -1,7 +1,7 @@
 //! Builds the segments of column indexes of open collections, and rebuilds segments with many
 //! changed documents. No operation waits for it: where segments are missing, documents are read.
 
-use super::worker::{Class, NextRound, Worker, never};
+use super::worker::{Class, NextRound, Scope, Worker, never};
 use model::Result;
 use query::segments::build_next;
 use state::service::Service;
@@ -14,6 +14,7 @@ use store::{Collection, Index};
 pub(super) static WORKER: Worker = Worker {
     name: "columnSegments",
     class: Class::Own,
+    scope: Scope::Server,
     period: Duration::from_secs(1),
     is_due_early: never,
     work: || {

@@ -8,7 +8,7 @@ mod worker;
 pub use schedule::{Schedule, run};
 use state::service::Service;
 pub use state::workers::{Progress, RoundContext, Workers};
-pub use worker::{Class, NextRound, Worker, WorkerFn, never};
+pub use worker::{Class, NextRound, Scope, Worker, WorkerFn, never};
 
 /// A worker by its name.
 pub fn find(name: &str) -> Option<&'static Worker> {
@@ -26,6 +26,7 @@ macro_rules! workers {
 
 // Add a line here for a new worker.
 workers! {
+    peers,
     admission,
     cursors,
     snapshots,
@@ -34,6 +35,7 @@ workers! {
     log_of_changes,
     abandoned_indexes,
     session_records,
+    temporary_collections,
     refusals,
     sweeper,
     references,

@@ -1,13 +1,14 @@
 //! Saves documents of dropped collections that the log of changes refers to, after which the space
 //! of their records is freed. Must not know: records, the log.
 
-use super::worker::{Class, NextRound, Worker, never};
+use super::worker::{Class, NextRound, Scope, Worker, never};
 use operation::interrupted_error;
 use std::time::Duration;
 
 pub(super) static WORKER: Worker = Worker {
     name: "references",
     class: Class::Own,
+    scope: Scope::Server,
     period: Duration::from_secs(1),
     is_due_early: never,
     work: || {

@@ -2,7 +2,7 @@
 //! large collection itself: in each round one collection that queries ask for and that has no
 //! sample or has changed since.
 
-use super::worker::{Class, NextRound, Worker, never};
+use super::worker::{Class, NextRound, Scope, Worker, never};
 use model::{Namespace, Result};
 use query::plan::PlanCache;
 use state::service::Service;
@@ -11,6 +11,7 @@ use std::time::Duration;
 pub(super) static WORKER: Worker = Worker {
     name: "samples",
     class: Class::Own,
+    scope: Scope::Server,
     period: Duration::from_secs(1),
     is_due_early: never,
     work: || {

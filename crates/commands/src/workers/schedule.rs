@@ -1,6 +1,7 @@
 //! Schedules the rounds of workers. Must not know: threads, what workers do.
 
-use super::worker::{NextRound, Worker, WorkerFn};
+use super::worker::{NextRound, Scope, Worker, WorkerFn};
+use model::Result;
 use state::service::Service;
 use state::workers::{Progress, RoundContext};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,6 +14,9 @@ const AFTER_PANIC: Duration = Duration::from_secs(1);
 /// Workers that take turns on one thread.
 pub struct Schedule(Vec<ScheduledWorker>);
 
+/// Time for which a worker of the database keeps to the answer whether its work is this server's.
+const JOB_KEPT: Duration = Duration::from_secs(1);
+
 /// A worker and the time of its next round.
 struct ScheduledWorker {
     worker: &'static Worker,
@@ -20,6 +24,8 @@ struct ScheduledWorker {
     progress: Arc<Progress>,
     /// `None` when the worker has ended.
     at: Option<Instant>,
+    /// Whether this server has the work of a worker of the database, and since when that is known.
+    job: Option<(bool, Instant)>,
 }
 
 impl Schedule {
@@ -30,6 +36,7 @@ impl Schedule {
             work: (worker.work)(),
             progress: service.state.workers.start(worker.name),
             at: Some(Instant::now()),
+            job: None,
         };
         Schedule(workers.into_iter().map(due).collect())
     }
@@ -80,9 +87,13 @@ impl ScheduledWorker {
             work,
             progress,
             at,
+            job,
         } = self;
         let turn = RoundContext::new(go_on, progress);
-        let round = || progress.round(service.clock.as_ref(), || work(service, &turn));
+        let round = || match begin(service, worker, job)? {
+            true => progress.round(service.clock.as_ref(), || work(service, &turn)),
+            false => Ok(NextRound::Again),
+        };
         let (component, text) = worker.error;
         *at = Some(Instant::now() + worker.period);
         match catch_unwind(AssertUnwindSafe(round)) {
@@ -104,4 +115,24 @@ impl ScheduledWorker {
             }
         }
     }
+}
+
+/// Brings the store to the newest state where other servers write, too. False when another server
+/// does this work.
+fn begin(service: &Service, worker: &Worker, job: &mut Option<(bool, Instant)>) -> Result<bool> {
+    if service.store.peer().is_none() {
+        return Ok(true);
+    }
+    if worker.scope == Scope::Database {
+        let known = job.filter(|(_, since)| since.elapsed() < JOB_KEPT);
+        let known = match known {
+            Some(known) => known,
+            None => (service.store.take_job(worker.name)?, Instant::now()),
+        };
+        *job = Some(known);
+        if !known.0 {
+            return Ok(false);
+        }
+    }
+    service.store.begin_moment().map(|_| true)
 }

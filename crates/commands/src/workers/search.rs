@@ -1,11 +1,12 @@
 //! Builds search indexes and follows the log for them.
 
-use super::worker::{Class, NextRound, Worker, never};
+use super::worker::{Class, NextRound, Scope, Worker, never};
 use std::time::Duration;
 
 pub(super) static WORKER: Worker = Worker {
     name: "search",
     class: Class::Own,
+    scope: Scope::Server,
     period: Duration::ZERO,
     is_due_early: never,
     work: || {

@@ -1,17 +1,29 @@
 //! Removes the retry records of ended sessions.
 
-use super::worker::{NextRound, Worker};
+use super::worker::{NextRound, Scope, Worker};
+use model::Result;
+use state::service::Service;
+use store::SeenSessions;
 
 pub(super) static WORKER: Worker = Worker {
+    scope: Scope::Database,
     error: ("WRITE", "records of sessions could not be removed"),
     ..Worker::short("sessionRecords", || {
-        Box::new(|service, _| {
-            let sessions = &service.state.sessions;
-            if sessions.sweep_is_due(service.started_ms, service.clock.now_ms()) {
-                let is_open = |id: &[u8; 16]| sessions.contains(id);
-                service.store.sweep_sessions(&is_open)?;
-            }
-            Ok(NextRound::Again)
-        })
+        let mut seen = SeenSessions::default();
+        Box::new(move |service, _| sweep(service, &mut seen).map(|()| NextRound::Again))
     })
 };
+
+fn sweep(service: &Service, seen: &mut SeenSessions) -> Result<()> {
+    let sessions = &service.state.sessions;
+    if !sessions.sweep_is_due(service.started_ms, service.clock.now_ms()) {
+        return Ok(());
+    }
+    let is_open = |id: &[u8; 16]| sessions.contains(id);
+    // Beside other servers a session may be in use that this one does not know.
+    match service.store.peer() {
+        Some(_) => service.store.sweep_unused_sessions(seen, &is_open)?,
+        None => service.store.sweep_sessions(&is_open)?,
+    };
+    Ok(())
+}

@@ -1,7 +1,7 @@
 //! Frees the space of dropped collections and indexes if the engine has not done so; after the
 //! start also that of documents and index entries that belong to nothing in the catalog.
 
-use super::worker::{Class, NextRound, Worker, never};
+use super::worker::{Class, NextRound, Scope, Worker, never};
 use model::Result;
 use operation::interrupted_error;
 use state::service::Service;
@@ -14,6 +14,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 pub(super) static WORKER: Worker = Worker {
     name: "sweeper",
     class: Class::Own,
+    scope: Scope::Database,
     period: PERIOD,
     is_due_early: never,
     work: || {

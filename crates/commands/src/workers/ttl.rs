@@ -1,12 +1,13 @@
 //! Deletes expired documents on its own thread, so that a long pass delays no other worker.
 
-use super::worker::{Class, NextRound, Worker, never};
+use super::worker::{Class, NextRound, Scope, Worker, never};
 use crate::ttl::Monitor;
 use std::time::Duration;
 
 pub(super) static WORKER: Worker = Worker {
     name: "TTLMonitor",
     class: Class::Own,
+    scope: Scope::Database,
     // How often the monitor checks whether a pass is due.
     period: Duration::from_millis(250),
     is_due_early: never,

@@ -15,6 +15,8 @@ pub struct Worker {
     pub name: &'static str,
     /// The kind of thread it runs on.
     pub class: Class,
+    /// Of what there is one such worker.
+    pub scope: Scope,
     /// Time between the end of a round and the next one.
     pub period: Duration,
     /// Whether a round is due before the period ends; checked when the thread is unparked.
@@ -34,6 +36,15 @@ pub enum Class {
     Own,
 }
 
+/// Of what there is one worker of a kind. It matters where several servers write one database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// One in each server: it works on what this server keeps in memory.
+    Server,
+    /// One in the database: when the server that has this work has gone, another does it.
+    Database,
+}
+
 /// What follows a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextRound {
@@ -49,6 +60,7 @@ impl Worker {
         Worker {
             name,
             class: Class::Shared,
+            scope: Scope::Server,
             period: Duration::from_secs(1),
             is_due_early: never,
             work,

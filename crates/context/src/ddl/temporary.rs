@@ -1,15 +1,28 @@
 //! Collections that exist for one operation. Their names are stored in a setting while they exist,
-//! so that the next start finds those that a crash has left without listing all collections.
+//! so that the next start finds those that a crash has left without listing all collections. Where
+//! several servers write, each has a setting of its own, and one of them drops what was left by
+//! those that have gone.
 
 use access::uuid::new_uuid;
-use model::{DocBuf, Namespace, Result};
+use model::{Doc, DocBuf, Namespace, Result};
 use operation::Operation;
 use parking_lot::Mutex;
 use state::service::Service;
 use std::sync::Arc;
-use store::Collection;
+use store::{Collection, Peer};
 
 const SETTING: &str = "temporaryCollections";
+
+/// The setting of a server among several that write.
+fn setting_of(peer: Peer) -> String {
+    format!("{SETTING}.{}", peer.name())
+}
+
+/// The setting of this server.
+fn own_setting(service: &Service) -> String {
+    let peer = service.store.peer();
+    peer.map_or_else(|| SETTING.to_owned(), setting_of)
+}
 
 /// Only one thread at a time changes the setting.
 static SETTING_LOCK: Mutex<()> = Mutex::new(());
@@ -24,28 +37,28 @@ pub(crate) struct TemporaryCollection {
 
 fn record(service: &Service, change: impl FnOnce(&mut Vec<String>)) -> Result<()> {
     let _one = SETTING_LOCK.lock();
-    let mut names = read_names(service)?;
+    let setting = own_setting(service);
+    let row = service.store.setting(&setting)?.unwrap_or_default();
+    let mut names = names_in(row.doc());
     change(&mut names);
+    if names.is_empty() && service.store.peer().is_some() {
+        return service.store.remove_setting(&setting);
+    }
     let row = DocBuf::build(|w| {
         let mut list = w.array("names");
         for name in &names {
             list.push(name);
         }
     });
-    service.store.set_setting(SETTING, &row)
+    service.store.set_setting(&setting, &row)
 }
 
-fn read_names(service: &Service) -> Result<Vec<String>> {
-    let row = service.store.setting(SETTING)?.unwrap_or_default();
-    let names = row
-        .doc()
-        .field("names")
-        .as_array()
-        .unwrap_or(model::Array::EMPTY);
-    Ok(names
+fn names_in(row: Doc<'_>) -> Vec<String> {
+    let names = row.field("names").as_array().unwrap_or(model::Array::EMPTY);
+    names
         .iter()
         .filter_map(|v| v.as_str().map(str::to_owned))
-        .collect())
+        .collect()
 }
 
 impl TemporaryCollection {
@@ -120,20 +133,40 @@ impl Drop for TemporaryCollection {
     }
 }
 
-/// Drops the temporary collections that an earlier process has left.
+/// Drops the temporary collections that an earlier process has left; where several servers write,
+/// those of servers that have gone.
 ///
 /// # Errors
 /// Engine failures.
 pub fn sweep(service: &Service) -> Result<()> {
-    let names = read_names(service)?;
-    if names.is_empty() {
-        return Ok(());
+    for (setting, row) in service.store.settings_of(SETTING)? {
+        let writer = setting
+            .strip_prefix(SETTING)
+            .and_then(|s| s.strip_prefix('.'));
+        let is_alive = match writer.and_then(Peer::parse) {
+            Some(peer) => service.store.peer().is_some() && service.store.is_alive(peer)?,
+            None => false,
+        };
+        let names = names_in(row.doc());
+        if is_alive || (names.is_empty() && setting == SETTING) {
+            continue;
+        }
+        let operation = service.own_operation();
+        let catalog = service.store.writer(&operation);
+        for name in &names {
+            // A collection that was renamed no longer exists under this name.
+            catalog.drop_collection(&Namespace::parse(name)?)?;
+        }
+        match writer {
+            Some(_) => service.store.remove_setting(&setting)?,
+            None => record_none(service)?,
+        }
     }
-    let operation = service.own_operation();
-    let catalog = service.store.writer(&operation);
-    for name in &names {
-        // A collection that was renamed no longer exists under this name.
-        catalog.drop_collection(&Namespace::parse(name)?)?;
-    }
-    record(service, Vec::clear)
+    Ok(())
+}
+
+/// Stores that the server that writes alone has no temporary collection.
+fn record_none(service: &Service) -> Result<()> {
+    let none = DocBuf::build(|w| _ = w.array("names"));
+    service.store.set_setting(SETTING, &none)
 }

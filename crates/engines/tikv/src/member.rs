@@ -310,6 +310,30 @@ impl TikvMember {
         Ok(changes)
     }
 
+    /// Commits an announcement and nothing else.
+    fn announce_alone(&self) -> Result<()> {
+        loop {
+            let unit = self.begin_unit(false)?;
+            let mut slot = unit.slot;
+            slot.number += 1;
+            let change = self.commits.membership.announcement(slot.id, slot.number);
+            match self
+                .commits
+                .commit(&mut slot, unit.txn, vec![change], Vec::new())
+            {
+                Err(StorageError::Conflict) => {}
+                Ok(at) => {
+                    self.newest.fetch_max(at, Ordering::AcqRel);
+                    return Ok(());
+                }
+                Err(e) => {
+                    self.call_hooks(FlushEvent::Lost);
+                    return Err(e);
+                }
+            }
+        }
+    }
+
     fn call_hooks(&self, flushed: FlushEvent) {
         for hook in self.hooks.lock().iter() {
             hook(flushed);
@@ -489,6 +513,10 @@ impl Engine for TikvMember {
     fn announce(&self, kept: CacheFilter) {
         // This is the only place that sets it.
         let _ = self.kept.set(kept);
+    }
+
+    fn announce_now(&self) -> Result<()> {
+        self.announce_alone()
     }
 
     fn expect_counters(&self, counters: fn(&[u8]) -> bool) {

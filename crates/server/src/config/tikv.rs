@@ -51,6 +51,12 @@ pub struct TikvArgs {
     /// always go to the holder. Needs --tikvAddress [default: here]
     #[arg(long = "tikvReads", value_name = "WHERE")]
     pub tikv_reads: Option<String>,
+    /// Server that executes the writes: holder (one server holds the database) or here (each server
+    /// executes all requests that reach it; all servers of the database need this option, no
+    /// --tikvAddress, and clients reach them like several mongos). With here there are no change
+    /// streams and no replica set [default: holder]
+    #[arg(long = "tikvWrites", value_name = "WHERE")]
+    pub tikv_writes: Option<String>,
     /// Seconds that TiKV keeps overwritten versions, at least 60; older cursors and snapshots end
     /// with an error. With 0 another program removes old versions, such as TiDB's garbage collector
     /// [default: 1200]
@@ -72,6 +78,7 @@ pub(super) struct TikvSection {
     servers: Option<String>,
     address: Option<String>,
     reads: Option<String>,
+    writes: Option<String>,
     keep_seconds: Option<u64>,
 }
 
@@ -93,6 +100,8 @@ pub struct Tikv {
     pub address: Option<String>,
     /// While another server holds the database, this one executes reads itself.
     pub reads_here: bool,
+    /// Each server of the database executes all requests that reach it.
+    pub writes_here: bool,
     /// Seconds that old versions are kept; 0 leaves their removal to another program.
     pub keep_seconds: u64,
 }
@@ -106,6 +115,7 @@ impl Tikv {
             prefix: &self.prefix,
             standby: self.standby,
             address: self.address.as_deref(),
+            joins: self.writes_here,
             keep_seconds: self.keep_seconds,
             log: None,
         }
@@ -149,6 +159,16 @@ impl Tikv {
         }
         let reads = args.tikv_reads.as_ref().or(file.reads.as_ref());
         let reads_here = parse_reads_here(reads, address.is_some())?;
+        let writes = args.tikv_writes.as_ref().or(file.writes.as_ref());
+        let writes_here = parse_writes_here(writes, engine)?;
+        let standby = args.tikv_standby || file.standby || address.is_some();
+        if writes_here && (standby || !servers.is_empty()) {
+            return Err(
+                "with tikvWrites here no server waits for another and none forwards: leave \
+                        out tikvAddress, tikvServers and tikvStandby"
+                    .to_owned(),
+            );
+        }
         let prefix = args.tikv_prefix.clone().or(file.prefix);
         let prefix = prefix.unwrap_or_else(|| "quarry".to_owned());
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
@@ -168,10 +188,11 @@ impl Tikv {
             pd,
             tls,
             prefix,
-            standby: args.tikv_standby || file.standby || address.is_some(),
+            standby,
             servers,
             address,
             reads_here,
+            writes_here,
             keep_seconds,
         })
     }
@@ -247,6 +268,18 @@ fn parse_reads_here(given: Option<&String>, is_one_of_equals: bool) -> Result<bo
         "here" => Ok(true),
         "holder" => Ok(false),
         other => Err(format!("tikvReads takes here or holder, given {other}")),
+    }
+}
+
+/// Whether each server executes the writes that reach it.
+fn parse_writes_here(given: Option<&String>, engine: &str) -> Result<bool, String> {
+    match given.map(String::as_str) {
+        None | Some("holder") => Ok(false),
+        Some("here") if engine == "tikv" => Ok(true),
+        Some("here") => Err(format!(
+            "tikvWrites here is for storage engine tikv, and the engine is {engine}"
+        )),
+        Some(other) => Err(format!("tikvWrites takes here or holder, given {other}")),
     }
 }
 
@@ -366,6 +399,31 @@ mod tests {
         assert!(alone.contains("--tikvAddress"), "{alone}");
         let unknown = of(Some("a:1"), Some("there")).unwrap_err();
         assert!(unknown.contains("given there"), "{unknown}");
+    }
+
+    #[test]
+    fn servers_that_all_write_neither_wait_nor_forward() {
+        let of = |engine: &str, writes: &str, address: Option<&str>, standby| {
+            let args = TikvArgs {
+                tikv_pd: (engine == "tikv").then(|| "a:1".to_owned()),
+                tikv_writes: Some(writes.to_owned()),
+                tikv_address: address.map(str::to_owned),
+                tikv_standby: standby,
+                ..TikvArgs::default()
+            };
+            Tikv::of(engine, &args, TikvSection::default()).map(|tikv| tikv.writes_here)
+        };
+        assert_eq!(of("tikv", "here", None, false), Ok(true));
+        assert_eq!(of("tikv", "holder", Some("a:1"), false), Ok(false));
+        for (engine, writes, address, standby, named) in [
+            ("tikv", "there", None, false, "given there"),
+            ("tikv", "here", Some("a:1"), false, "leave out tikvAddress"),
+            ("tikv", "here", None, true, "leave out tikvAddress"),
+            ("rocksdb", "here", None, false, "the engine is rocksdb"),
+        ] {
+            let e = of(engine, writes, address, standby).unwrap_err();
+            assert!(e.contains(named), "{e}");
+        }
     }
 
     #[test]

@@ -173,6 +173,8 @@ pub struct Cluster<'a> {
     pub standby: bool,
     /// Where other servers reach this one.
     pub address: Option<&'a str>,
+    /// This server writes the database beside others.
+    pub joins: bool,
     /// Seconds that old versions are kept; 0 leaves their removal to another program.
     pub keep_seconds: u64,
     /// The log to which a standby reports, repeatedly, why it cannot reach the cluster.
@@ -194,6 +196,8 @@ pub struct ClusterTls {
 pub struct OpenedEngine {
     /// The engine.
     pub engine: Arc<dyn Engine>,
+    /// The same engine, if other servers write the database, too.
+    pub follower: Option<Arc<dyn Follower>>,
     /// The key that encrypts its files.
     pub data_key: Option<Arc<DataKey>>,
     /// A weakness that the log reports when the engine serves data.
@@ -204,6 +208,19 @@ impl OpenedEngine {
     pub(super) fn of(engine: impl Engine + 'static) -> OpenedEngine {
         OpenedEngine {
             engine: Arc::new(engine),
+            follower: None,
+            data_key: None,
+            remark: None,
+        }
+    }
+
+    /// An engine to which other servers write, too.
+    #[cfg(feature = "tikv")]
+    pub(super) fn of_several(engine: impl Follower + 'static) -> OpenedEngine {
+        let follower: Arc<dyn Follower> = Arc::new(engine);
+        OpenedEngine {
+            engine: Arc::clone(&follower) as Arc<dyn Engine>,
+            follower: Some(follower),
             data_key: None,
             remark: None,
         }

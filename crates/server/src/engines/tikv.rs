@@ -3,6 +3,8 @@
 use super::kind::{Cluster, EngineKind, EngineOptions, OpenedEngine};
 use logs::{Entry, Severity, component, id};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use storage::{Follower, StorageError};
 
 pub(super) static KIND: EngineKind = EngineKind {
@@ -72,10 +74,23 @@ fn is_of_outage(error: &StorageError) -> bool {
     )
 }
 
-/// Opens a database in a cluster. While another server holds it a standby waits, until this process
-/// is told to end.
+/// A flag that is set when this process is told to end.
+fn watch_signals() -> Result<Arc<AtomicBool>, String> {
+    let told = Arc::new(AtomicBool::new(false));
+    for signal in [
+        signal_hook::consts::SIGTERM,
+        signal_hook::consts::SIGINT,
+        signal_hook::consts::SIGHUP,
+    ] {
+        signal_hook::flag::register(signal, Arc::clone(&told))
+            .map_err(|e| format!("cannot wait for signals: {e}"))?;
+    }
+    Ok(told)
+}
+
+/// Opens a database in a cluster: beside other servers that write it, or alone. Then a standby waits
+/// while another server holds it. Waits until this process is told to end.
 fn open(options: &EngineOptions<'_>) -> Result<OpenedEngine, String> {
-    use std::sync::atomic::{AtomicBool, Ordering};
     let tikv = options.tikv.ok_or("storage engine tikv needs --tikvPd")?;
     let mut config = config(&tikv);
     let host = rustix::system::uname();
@@ -83,33 +98,23 @@ fn open(options: &EngineOptions<'_>) -> Result<OpenedEngine, String> {
     config.name = format!("process {} of {host}", std::process::id());
     config.address = tikv.address.unwrap_or_default().to_owned();
     config.awaited = options.awaited.cloned();
+    let waits = tikv.standby || tikv.joins;
+    let told = waits.then(watch_signals).transpose()?;
     if tikv.standby {
-        let told = Arc::new(AtomicBool::new(false));
-        for signal in [
-            signal_hook::consts::SIGTERM,
-            signal_hook::consts::SIGINT,
-            signal_hook::consts::SIGHUP,
-        ] {
-            signal_hook::flag::register(signal, Arc::clone(&told))
-                .map_err(|e| format!("cannot wait for signals: {e}"))?;
-        }
-        config.standby = Some(told);
-    }
-    // With other servers waiting for the lease, one of them may have taken it; a server without
-    // others can still renew it.
-    if tikv.standby {
+        config.standby = told.clone();
+        // With other servers waiting for the lease, one of them may have taken it; a server without
+        // others can still renew it.
         config.patience = std::time::Duration::ZERO;
     }
-    let ended = config.standby.clone();
-    let ended = || {
-        ended
-            .as_ref()
-            .is_some_and(|told| told.load(Ordering::Relaxed))
-    };
+    let ended = || told.as_ref().is_some_and(|told| told.load(Relaxed));
     let opened = loop {
-        match engine_tikv::TikvEngine::open(&config) {
-            // A standby waits through an outage of the cluster, however long it is.
-            Err(e) if is_of_outage(&e) && tikv.standby && !ended() => {
+        let opened = match tikv.joins {
+            true => engine_tikv::TikvMember::join(&config).map(OpenedEngine::of_several),
+            false => engine_tikv::TikvEngine::open(&config).map(OpenedEngine::of),
+        };
+        match opened {
+            // Waits through an outage of the cluster, however long it is.
+            Err(e) if is_of_outage(&e) && waits && !ended() => {
                 report_outage(&tikv, &e);
                 std::thread::sleep(OUTAGE_PAUSE);
             }
@@ -117,31 +122,48 @@ fn open(options: &EngineOptions<'_>) -> Result<OpenedEngine, String> {
         }
     };
     match opened {
-        Ok(engine) => Ok(OpenedEngine {
-            remark: Some(format!(
-                "tikv is {} of the cluster at {}{}; this server {}, and every commit is durable, \
-                 whatever write concern asks for",
-                tikv.prefix,
-                tikv.pd.join(","),
-                tikv.tls.map_or("", |_| ", reached over TLS"),
-                match tikv.address {
-                    Some(_) => "holds it, and other servers forward their requests to it",
-                    None => "is the only one that serves it",
-                }
-            )),
-            ..OpenedEngine::of(engine)
+        Ok(opened) => Ok(OpenedEngine {
+            remark: Some(remark(&tikv)),
+            ..opened
         }),
         Err(StorageError::Locked { .. }) if ended() => {
             Err("ended while another server held the database".to_owned())
         }
-        Err(e @ StorageError::Locked { .. }) => Err(format!(
-            "{e}; stop that server, start this one with --tikvStandby to take over when it is \
-             gone, or choose another --tikvPrefix"
-        )),
+        Err(e @ StorageError::Locked { .. }) => Err(format!("{e}; {}", advice(&tikv))),
         Err(e) => {
             let cause = std::error::Error::source(&e).map(|c| format!(" ({c})"));
             let (pd, cause) = (tikv.pd.join(","), cause.unwrap_or_default());
             Err(format!("cannot open {} at {pd}: {e}{cause}", tikv.prefix))
+        }
+    }
+}
+
+/// What the log says of the cluster at the start.
+fn remark(tikv: &Cluster<'_>) -> String {
+    let role = match tikv.address {
+        _ if tikv.joins => "writes it beside others",
+        Some(_) => "holds it, and other servers forward their requests to it",
+        None => "is the only one that serves it",
+    };
+    format!(
+        "tikv is {} of the cluster at {}{}; this server {role}, and every commit is durable, \
+         whatever write concern asks for",
+        tikv.prefix,
+        tikv.pd.join(","),
+        tikv.tls.map_or("", |_| ", reached over TLS"),
+    )
+}
+
+/// What can be done when another server has the database.
+fn advice(tikv: &Cluster<'_>) -> &'static str {
+    match tikv.joins {
+        true => {
+            "a server with --tikvWrites here joins only such servers: stop the one that holds the \
+             database, or choose another --tikvPrefix"
+        }
+        false => {
+            "stop that server, start this one with --tikvStandby to take over when it is gone, or \
+             choose another --tikvPrefix"
         }
     }
 }

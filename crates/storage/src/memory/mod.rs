@@ -146,6 +146,10 @@ impl Engine for MemoryEngine {
         )?))))
     }
 
+    fn announce_now(&self) -> Result<()> {
+        self.shared.announce_now()
+    }
+
     fn shared_time_ms(&self) -> Option<u64> {
         let set = self.shared.time_ms.load(Ordering::Acquire);
         Some(set).filter(|ms| *ms > 0)

@@ -55,6 +55,15 @@ impl Shared {
         Ok(Some(pos))
     }
 
+    /// Announces a commit that changes nothing.
+    pub(super) fn announce_now(&self) -> Result<()> {
+        self.check_open()?;
+        let mut state = self.state.write();
+        let pos = state.apply(&WriteBatch::new());
+        self.announced_pos.store(pos, Ordering::Relaxed);
+        Ok(())
+    }
+
     pub(super) fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) {
             Err(StorageError::Closed)

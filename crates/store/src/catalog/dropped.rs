@@ -105,6 +105,22 @@ impl DroppedIdents {
         })
     }
 
+    /// Reads the records again, except for what this process still has readers for.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn read_again(&self, engine: &dyn Engine) -> Result<()> {
+        let stored = DroppedIdents::load(engine)?.records.into_inner();
+        let awaited = self.awaited.lock();
+        let is_awaited = |(table, ident): &(Table, u32)| {
+            let is_it = |l: &Leftover| (l.table, l.ident) == (*table, *ident);
+            awaited.iter().any(|(_, all)| all.iter().any(is_it))
+        };
+        let free = stored.into_iter().filter(|record| !is_awaited(record));
+        *self.records.lock() = free.collect();
+        Ok(())
+    }
+
     /// Identifiers whose keys are not all deleted.
     pub(crate) fn len(&self) -> usize {
         let awaited: usize = self.awaited.lock().iter().map(|(_, all)| all.len()).sum();

@@ -188,6 +188,10 @@ impl Shared {
     /// Engine failures.
     pub(crate) fn sweep_dropped(&self) -> Result<usize> {
         self.remove_awaited();
+        if self.has_joined {
+            // Other processes have dropped something, too, and may have gone.
+            self.dropped.read_again(self.engine.as_ref())?;
+        }
         let records = self.dropped.records.lock().clone();
         let mut gone = Vec::new();
         for (table, ident) in records {

@@ -21,6 +21,7 @@ pub(crate) mod segments;
 mod series;
 mod series_change;
 pub(crate) mod session;
+mod session_fence;
 pub(crate) mod session_sweep;
 mod touched;
 pub(crate) mod transaction;

@@ -188,6 +188,11 @@ impl SessionRecord {
         }
     }
 
+    /// The session.
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+
     /// Notes that other processes may have written the record: it is read from disk again.
     pub(crate) fn share(&mut self) {
         self.is_shared = true;

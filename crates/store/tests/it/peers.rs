@@ -152,3 +152,35 @@ fn records_of_sessions_go_when_no_server_has_used_them() {
     assert_eq!(b.sweep_unused_sessions(&mut seen, &|_| false).unwrap(), 2);
     assert_eq!(world.rows(b"t"), 0);
 }
+
+#[test]
+fn a_transaction_that_another_server_has_fenced_is_not_committed() {
+    let world = World::new();
+    let (a, b) = (world.join(), world.join());
+    let session = [5; 16];
+    let commit = |number: i64| {
+        a.begin_moment().unwrap();
+        let mut record = SessionRecord::new(session);
+        a.begin_retryable(&mut record, number).unwrap();
+        let transaction = a.begin_transaction(None).unwrap();
+        (record, transaction)
+    };
+    let finish = |(mut record, transaction): (SessionRecord, store::Transaction)| {
+        let writer = a.writer(crate::test_operation());
+        writer.commit_transaction(&transaction, &mut record)
+    };
+    // Fenced before its commit: the commit fails, and the record says so.
+    let begun = commit(1);
+    b.fence_transaction(session, 1).unwrap();
+    assert_eq!(finish(begun).unwrap_err().code(), 112);
+    let mut record = SessionRecord::new(session);
+    b.load_session(&mut record).unwrap();
+    assert_eq!((record.number(), record.is_committed()), (Some(1), false));
+    // Committed before the fence: the fence changes nothing.
+    finish(commit(2)).unwrap();
+    b.fence_transaction(session, 2).unwrap();
+    b.fence_transaction(session, 1).unwrap();
+    let mut record = SessionRecord::new(session);
+    b.load_session(&mut record).unwrap();
+    assert_eq!((record.number(), record.is_committed()), (Some(2), true));
+}
