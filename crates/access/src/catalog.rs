@@ -45,9 +45,12 @@ impl AccessCollection {
         }
         let ns = self.ns()?;
         let coll = match store.create_collection(&ns, DocBuf::new(), new_uuid()) {
-            Err(e) if e.code() == code::NAMESPACE_EXISTS => store
-                .collection(&ns)?
-                .ok_or_else(|| model::MongoError::internal("a collection came and went"))?,
+            Err(e) if e.code() == code::NAMESPACE_EXISTS => {
+                // Where several servers write, the one of another server is found only now.
+                store.begin_moment()?;
+                let there = store.collection(&ns)?;
+                there.ok_or_else(|| model::MongoError::internal("a collection came and went"))?
+            }
             made => made?,
         };
         if let Some((name, fields)) = self.index {
@@ -62,6 +65,8 @@ impl AccessCollection {
             });
             store.create_first_index(&coll, &spec)?;
         }
+        // The operation may run again: it finds what was made.
+        store.operation().writes().checkpoint();
         store.renew(&coll)
     }
 

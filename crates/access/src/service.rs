@@ -146,9 +146,10 @@ impl Access {
     /// Creates the document that tells tools the format of users and roles.
     pub fn note_format(&self, operation: &Operation) -> Result<()> {
         let version = doc! { "_id": "authSchema", "currentVersion": 5i32 };
-        VERSION
-            .add(&self.writer(operation), version.doc())
-            .map(|_| ())
+        VERSION.add(&self.writer(operation), version.doc())?;
+        // The operation may run again: it finds the document.
+        operation.writes().checkpoint();
+        Ok(())
     }
 
     /// The secret from which the credentials of nonexistent users are derived.

@@ -126,13 +126,17 @@ pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitP
     let applied = if batch.is_empty() {
         Ok(CommitPos::default())
     } else {
-        if let Some(operation) = unit.operation {
-            operation.writes().count_commit();
-        }
-        match unit.decided_by {
+        let applied = match unit.decided_by {
             Some(decided_by) => decided_by.commit(batch, unit.durability),
             None => engine.apply(batch, unit.durability),
+        };
+        // After a conflict nothing has changed, so the operation may still begin again.
+        if let Some(operation) = unit.operation
+            && !matches!(applied, Err(StorageError::Conflict))
+        {
+            operation.writes().count_commit();
         }
+        applied
     };
     let result = match applied {
         Ok(pos) => {

@@ -27,7 +27,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "cloneCollectionAsCapped",
         "copies a collection into a new capped one",
         Privilege::Asked(needs_of_clone),
-        flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::LENIENT,
+        flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::LENIENT | flag::RESUMABLE,
         &[
             arg("toCollection", Kind::Any),
             arg("size", Kind::Any),

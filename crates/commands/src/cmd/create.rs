@@ -64,7 +64,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "create",
     "creates a collection or view",
     Privilege::Asked(needs),
-    flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::IN_TRANSACTION,
+    flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::IN_TRANSACTION | flag::RESUMABLE,
     ARGS,
     run,
 )

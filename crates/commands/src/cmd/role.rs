@@ -15,7 +15,7 @@ use request::args::{Arg, Args, Kind, arg};
 use request::asked::RightsRequest;
 use request::spec::{Privilege as Row, flag};
 
-const FLAGS: u32 = flag::WRITE | flag::WRITE_CONCERN;
+const FLAGS: u32 = flag::WRITE | flag::WRITE_CONCERN | flag::RESUMABLE;
 
 static CREATE: &[Arg] = &[
     arg("privileges", Kind::Array).required(),

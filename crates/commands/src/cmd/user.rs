@@ -17,7 +17,7 @@ use request::args::{Arg, Kind, arg};
 use request::asked::RightsRequest;
 use request::spec::{Privilege, flag};
 
-const FLAGS: u32 = flag::WRITE | flag::WRITE_CONCERN;
+const FLAGS: u32 = flag::WRITE | flag::WRITE_CONCERN | flag::RESUMABLE;
 
 static USER: &[Arg] = &[
     arg("pwd", Kind::Str),

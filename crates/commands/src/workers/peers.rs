@@ -1,6 +1,6 @@
-//! Says that this server is alive, where several servers write one database: the others do the work
-//! of one that has gone. On a thread of its own, so that long work does not make this server count as
-//! gone.
+//! Says that this server is alive, where several servers write one database: the others do the
+//! work of one that has gone. On a thread of its own, so that long work does not make this server
+//! count as gone.
 
 use super::worker::{Class, NextRound, Scope, Worker, never};
 use std::time::{Duration, Instant};

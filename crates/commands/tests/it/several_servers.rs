@@ -43,28 +43,28 @@ impl Link for WakeFlag {
     }
 }
 
-struct Server {
-    dispatcher: Arc<Dispatcher>,
+pub(crate) struct Server {
+    pub(crate) dispatcher: Arc<Dispatcher>,
     conn: Connection,
     woken: Arc<WakeFlag>,
 }
 
 impl Server {
-    fn send(&mut self, db: &str, command: Doc<'_>) -> DocBuf {
+    pub(crate) fn send(&mut self, db: &str, command: Doc<'_>) -> DocBuf {
         let wait = |longest| self.woken.wait(longest);
         send_and_wait(&self.dispatcher, &mut self.conn, db, command, &wait)
     }
 }
 
-struct Servers {
-    all: Vec<Server>,
+pub(crate) struct Servers {
+    pub(crate) all: Vec<Server>,
     next: usize,
     /// Which server opened a cursor.
     cursors: Vec<(i64, usize)>,
 }
 
 impl Servers {
-    fn start() -> Servers {
+    pub(crate) fn start() -> Servers {
         let engine = Arc::new(MemoryEngine::new_checked());
         let join = |_| {
             let clock = || Arc::new(SystemClock::default());

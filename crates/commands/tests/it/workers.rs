@@ -4,7 +4,7 @@
 use crate::behaviour::{send, serve};
 use crate::interrupts::json;
 use crate::observability::{LoggingServer, int};
-use commands::workers::{self, Class, NextRound, Schedule, Worker};
+use commands::workers::{self, Class, NextRound, Schedule, Scope, Worker};
 use commands::{Config, StoreHooks, SystemClock};
 use model::{MongoError, Namespace};
 use std::sync::Arc;
@@ -19,6 +19,7 @@ const fn worker(name: &'static str, work: fn() -> workers::WorkerFn) -> Worker {
     Worker {
         name,
         class: Class::Shared,
+        scope: Scope::Server,
         period: Duration::ZERO,
         is_due_early: workers::never,
         work,

@@ -77,10 +77,16 @@ impl TemporaryCollection {
             &format!("tmp.agg_out.{:016x}", rand::random::<u64>()),
         )?;
         record(service, |names| names.push(ns.to_string()))?;
-        let coll = service
-            .store
-            .writer(operation)
-            .create_collection(&ns, options, new_uuid())?;
+        let catalog = service.store.writer(operation);
+        let coll = loop {
+            match catalog.create_collection(&ns, options.clone(), new_uuid()) {
+                // Another server has changed the catalog meanwhile.
+                Err(e) if service.store.peer().is_some() && e.is_collection_gone() => {
+                    service.store.begin_moment()?;
+                }
+                created => break created?,
+            }
+        };
         Ok(TemporaryCollection {
             service: service.clone(),
             ns,
@@ -103,15 +109,42 @@ impl TemporaryCollection {
         Ok(())
     }
 
-    /// Replaces `target` by the collection in one step.
+    /// Changes the collection. Where several servers write, `change` is called again while others
+    /// change the catalog: it must change nothing when it ends with 175 QueryPlanKilled, or keep
+    /// its progress.
     ///
     /// # Errors
-    /// Engine failures; the old collection still exists then.
-    pub(crate) fn rename(&mut self, operation: &Operation, target: &Namespace) -> Result<()> {
-        self.service
-            .store
-            .writer(operation)
-            .rename_collection(&self.ns, target, true)?;
+    /// Those of `change`; as [`store::Store::renew`].
+    pub(crate) fn change(
+        &mut self,
+        mut change: impl FnMut(&Arc<Collection>) -> Result<()>,
+    ) -> Result<()> {
+        loop {
+            match change(&self.coll) {
+                Err(e) if self.service.store.peer().is_some() && e.is_collection_gone() => {
+                    self.renew()?;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Replaces `target` by the collection in one step, if `check` agrees.
+    ///
+    /// # Errors
+    /// Those of `check`; engine failures. The old collection still exists then.
+    pub(crate) fn rename(
+        &mut self,
+        operation: &Operation,
+        target: &Namespace,
+        check: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let (service, ns) = (Arc::clone(&self.service), self.ns.clone());
+        self.change(|_| {
+            check()?;
+            let catalog = service.store.writer(operation);
+            catalog.rename_collection(&ns, target, true)
+        })?;
         self.renamed = true;
         Ok(())
     }
@@ -120,12 +153,13 @@ impl TemporaryCollection {
 impl Drop for TemporaryCollection {
     fn drop(&mut self) {
         // After a failure the name stays in the setting, and the next start tries again.
-        let drop = || {
-            let operation = self.service.own_operation();
-            let catalog = self.service.store.writer(&operation);
-            catalog.drop_collection(&self.ns).is_ok()
+        let (service, ns) = (Arc::clone(&self.service), self.ns.clone());
+        let gone = self.renamed || {
+            let operation = service.own_operation();
+            let catalog = service.store.writer(&operation);
+            self.change(|_| catalog.drop_collection(&ns).map(|_| ()))
+                .is_ok()
         };
-        let gone = self.renamed || drop();
         if gone {
             let name = self.ns.to_string();
             let _ = record(&self.service, |names| names.retain(|n| *n != name));

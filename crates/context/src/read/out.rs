@@ -10,7 +10,7 @@ use operation::Operation;
 use query::exec::{DocBatch, OutTarget, OutWriter};
 use state::service::Service;
 use std::sync::Arc;
-use store::Collection;
+use store::{Collection, InsertOutcome};
 
 /// A replacement that is being written.
 pub(super) struct Out {
@@ -74,11 +74,11 @@ impl Out {
         let mut fresh = TemporaryCollection::create(service, operation, &target.ns, options)?;
         let catalog = service.store.writer(operation);
         if existing.is_none() {
-            timeseries::add_own_index(&catalog, fresh.coll())?;
+            fresh.change(|fresh| timeseries::add_own_index(&catalog, fresh))?;
         }
         let before = existing.as_deref().map(Shape::of);
         for spec in before.iter().flat_map(|b| &b.indexes) {
-            catalog.create_first_index(fresh.coll(), spec)?;
+            fresh.change(|fresh| catalog.create_first_index(fresh, spec))?;
         }
         fresh.renew()?;
         let validator = match &existing {
@@ -144,26 +144,35 @@ impl OutWriter for Out {
             });
         }
         let views: Vec<Doc<'_>> = owned.iter().map(DocBuf::doc).collect();
-        let writer = self.fresh.coll().writer(&self.operation);
-        match writer.insert(&views, true)?.errors.pop() {
-            Some((_, e)) => Err(e),
-            None => Ok(()),
-        }
+        let (mut at, operation) = (0, &self.operation);
+        self.fresh.change(|fresh| {
+            let mut done = InsertOutcome::default();
+            let rest = views.get(at..).unwrap_or_default();
+            let writer = fresh.writer(operation);
+            let inserted = writer.insert_with_progress(rest, true, None, &mut done, &|| {});
+            at += done.seen;
+            inserted?;
+            done.errors.pop().map_or(Ok(()), |(_, e)| Err(e))
+        })
     }
 
     fn commit(&mut self) -> Result<()> {
         // The documents written so far are not visible yet, and the stream keeps them for the next
         // run.
         self.operation.writes().checkpoint();
-        let now = self.service.store.collection(&self.target)?;
-        if now.as_deref().map(Shape::of) != self.before || now.is_some_and(|c| c.is_view()) {
-            bail!(
-                code::COMMAND_FAILED,
-                "options or indexes of the target collection {} changed while processing $out",
-                self.target
-            );
-        }
-        self.fresh.rename(&self.operation, &self.target)?;
+        let (service, target, before) = (&self.service, &self.target, &self.before);
+        let check = || {
+            let now = service.store.collection(target)?;
+            if now.as_deref().map(Shape::of) != *before || now.is_some_and(|c| c.is_view()) {
+                bail!(
+                    code::COMMAND_FAILED,
+                    "options or indexes of the target collection {target} changed while processing \
+                        $out"
+                );
+            }
+            Ok(())
+        };
+        self.fresh.rename(&self.operation, target, &check)?;
         if let Some(c) = self.service.store.collection(&self.target)? {
             self.service.audit_created(self.operation.connection(), &c);
             self.service.ttl.track(&c);

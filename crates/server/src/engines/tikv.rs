@@ -88,8 +88,8 @@ fn watch_signals() -> Result<Arc<AtomicBool>, String> {
     Ok(told)
 }
 
-/// Opens a database in a cluster: beside other servers that write it, or alone. Then a standby waits
-/// while another server holds it. Waits until this process is told to end.
+/// Opens a database in a cluster: beside other servers that write it, or alone. Then a standby
+/// waits while another server holds it, until this process is told to end.
 fn open(options: &EngineOptions<'_>) -> Result<OpenedEngine, String> {
     let tikv = options.tikv.ok_or("storage engine tikv needs --tikvPd")?;
     let mut config = config(&tikv);
