@@ -125,6 +125,11 @@ impl Store {
             .ok_or_else(|| coll.gone_error())
     }
 
+    /// Whether this process writes the data beside others.
+    pub fn is_beside_others(&self) -> bool {
+        self.joined.is_some()
+    }
+
     /// Whether only another process writes the data.
     pub fn follows(&self) -> bool {
         self.following.is_some() && !self.shared.has_joined

@@ -65,6 +65,9 @@ impl Collection {
         if state.dropped {
             return Err(self.gone_error());
         }
+        if self.shared.has_joined {
+            self.renew_counts(self.shared.engine.as_ref())?;
+        }
         let mut v = Validation::default();
         // An index that is being built does not have all its entries yet and is not read.
         let ready: Vec<_> = state

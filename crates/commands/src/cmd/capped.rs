@@ -97,9 +97,10 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         new.put(name, old.doc().field(name));
     }
     let command = model::doc! { "convertToCapped": ns.coll(), "size": size };
-    let writer = c.writer(&cx.operation);
-    writer.set_options(new, Some(command))?;
-    writer.trim()?;
+    let c = cx.service.store.renew(&c)?;
+    c.writer(&cx.operation).set_options(new, Some(command))?;
+    let c = cx.service.store.renew(&c)?;
+    c.writer(&cx.operation).trim()?;
     cx.service.forget(
         &ns,
         &MongoError::new(
@@ -200,6 +201,8 @@ fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             .store
             .writer(&cx.operation)
             .create_collection(&to, options(size), new_uuid())?;
+    // Beside other servers the counts that the handle keeps may be old.
+    cx.read_view()?.0.count_of(&source)?;
     copy(&source, target.writer(&cx.operation), size, &|| {
         cx.operation.check()
     })?;

@@ -90,7 +90,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             _ => Tail::Capped(c.uuid()),
         });
         // A tailing cursor has to begin at a document, so without one it ends with this batch.
-        single |= tailed.is_none_or(|c| c.count() == 0);
+        let count = tailed.map_or(Ok(0), |c| view.count_of(&c))?;
+        single |= count == 0;
     }
     let limit = BatchLimit::of(Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)));
     cx.first_batch(Box::new(cursor), info, limit, single)?;

@@ -49,6 +49,9 @@ pub(crate) static COMMANDS: &[Command] = &[
 /// Milliseconds that a cursor waits for data when the client specifies no time.
 const AWAIT_MS_DEFAULT: i64 = 1000;
 
+/// Pause between two looks for what other servers have inserted, in microseconds.
+const LOOK_US: u64 = 50_000;
+
 /// Errors after which drivers resume a change stream at its last position.
 const RESUMABLE: &[i32] = &[
     6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10_107, 11_600, 11_602, 13_388, 13_435, 13_436,
@@ -101,7 +104,7 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 awaits.cursor = Some(id);
                 cx.conn.awaits = Some(awaits);
                 return Ok(Outcome::Wait {
-                    until_us,
+                    until_us: look_us(cx.service, until_us),
                     on: WaitFor::Data { cursor: id },
                 });
             }
@@ -128,6 +131,15 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     } else {
         Outcome::Reply
     })
+}
+
+/// When a wait for data until this time looks again. Nobody wakes it for what another server
+/// inserts.
+fn look_us(service: &Service, until_us: u64) -> u64 {
+    match service.store.is_beside_others() {
+        true => until_us.min(service.clock.monotonic_us() + LOOK_US),
+        false => until_us,
+    }
 }
 
 /// The namespace that the client gives with the cursor.

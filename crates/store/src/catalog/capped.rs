@@ -3,7 +3,7 @@
 
 use model::Doc;
 use parking_lot::Mutex;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Capacity that the buffer of old documents may keep when it is emptied.
 const KEPT_BYTES: usize = 512 << 10;
@@ -128,4 +128,7 @@ pub(crate) struct CappedGuards {
     pub(crate) changes: AtomicU64,
     /// No document has a lower sequence number: scans begin here, to skip deleted entries.
     pub(crate) oldest: AtomicU64,
+    /// Beside other processes: the last commit of this one has left the collection within its
+    /// limits.
+    pub(crate) is_within: AtomicBool,
 }

@@ -277,6 +277,15 @@ impl Collection {
         self.live.set_counts(counts);
         Ok(u64::try_from(counts[0]).unwrap_or(0))
     }
+    /// The numbers of documents and of their bytes in `reader`.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn stored_counts(&self, reader: &dyn Reader) -> Result<(u64, u64)> {
+        let [docs, bytes] = stored_counts(self.ident, reader)?;
+        let number = |n| u64::try_from(n).unwrap_or(0);
+        Ok((number(docs), number(bytes)))
+    }
     /// Documents inserted, replaced and deleted since this handle was opened; no read.
     pub fn change_count(&self) -> u64 {
         self.live.change_count()

@@ -19,6 +19,7 @@ use crate::released::{LOOK, Registration};
 use model::{MongoError, Namespace, Result, bail, code};
 use operation::Operation;
 use parking_lot::Mutex;
+use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -49,6 +50,9 @@ pub(crate) struct Shared {
     pub(crate) large: LargestDocument,
     /// Other processes write to the engine, too, see [`crate::Store::join`].
     pub(crate) has_joined: bool,
+    /// Beside other processes: the capped collections whose row of the order this process has
+    /// written, so that no process that writes alone has changed the collection since.
+    pub(crate) known_orders: Mutex<FxHashSet<u32>>,
 }
 
 impl Shared {
@@ -153,6 +157,7 @@ impl Shared {
             given_up: Mutex::default(),
             large: LargestDocument::default(),
             has_joined: false,
+            known_orders: Mutex::default(),
             engine,
         })
     }

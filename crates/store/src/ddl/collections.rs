@@ -350,7 +350,7 @@ impl Writer<'_> {
         });
         self.alter(None, note.as_ref(), |state, _| {
             let capped = Limits::of(options.doc());
-            if capped.is_some() && state.capped.is_none() {
+            if capped.is_some() && state.capped.is_none() && !self.shared.has_joined {
                 self.write_order()?;
             }
             state.images = keeps_images(options.doc());

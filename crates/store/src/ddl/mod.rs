@@ -64,6 +64,12 @@ impl Writer<'_> {
         let mut batch = WriteBatch::new();
         Shared::put_row(&mut batch, &self.ns, &self.row(&new, ready));
         dropped::record(&mut batch, &leftovers);
+        if let Some(unit) = &beside_others
+            && new.capped.is_some()
+            && old.capped.is_none()
+        {
+            self.put_whole_order(unit, &mut batch)?;
+        }
         let altered = &mut |pos: CommitPos| {
             if self.shared.has_joined {
                 // Whoever uses this handle finds the collection again.
@@ -120,6 +126,9 @@ impl Collection {
         batch.delete(Table::Meta, &meta::counter(self.ident));
         batch.delete(Table::Meta, &meta::unordered(self.ident));
         batch.delete(Table::Meta, &meta::buckets(self.ident));
+        if self.shared.has_joined || state.capped.is_some() {
+            batch.delete(Table::Meta, &meta::order_end(self.ident));
+        }
         if self.is_view() {
             return Vec::new();
         }

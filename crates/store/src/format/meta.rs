@@ -68,6 +68,12 @@ pub fn unordered(ident: u32) -> [u8; 5] {
     tag_ident(b'o', ident)
 }
 
+/// `e ident` -> the end of the order of a capped collection to which several processes write
+/// (`format::order`).
+pub fn order_end(ident: u32) -> [u8; 5] {
+    tag_ident(b'e', ident)
+}
+
 /// The number in a row of [`unordered`]. `None` when no collection reaches it (corruption).
 pub fn read_unordered(value: &[u8]) -> Option<u64> {
     let number = value.try_into().ok().map(u64::from_be_bytes);

@@ -7,6 +7,7 @@ mod ints;
 pub mod keys;
 pub(crate) mod log;
 pub mod meta;
+pub(crate) mod order;
 pub mod record;
 pub(crate) mod references;
 pub mod segment;

@@ -6,7 +6,8 @@
 
 use crate::catalog::Collection;
 use crate::error;
-use crate::format::record;
+use crate::format::order::OrderEnd;
+use crate::format::{meta, record};
 use crate::view::ReadView;
 use crate::view::rows::{FetchSize, FetchedRows, Row, RowVisitor, fetch};
 use model::{MongoError, Result, code};
@@ -148,14 +149,28 @@ impl CappedScan {
         Ok(true)
     }
 
+    /// The lowest number that a document may have, beside other processes.
+    fn first_of_order(&self, coll: &Collection) -> Result<u64> {
+        let (key, mut first) = (meta::order_end(coll.ident), 0);
+        let read = &mut |row: &[u8]| first = OrderEnd::decode(row).map_or(0, |end| end.first);
+        let engine = coll.shared.engine.as_ref();
+        self.view.get_with(engine, Table::Meta, &key, read)?;
+        Ok(first)
+    }
+
     fn open(&self, coll: &Collection) -> Result<Box<dyn Cursor>> {
+        let has_joined = coll.shared.has_joined;
+        if has_joined && !self.view.is_fixed() {
+            // Nobody tells this handle that another process has dropped the collection.
+            self.view.check_there(coll)?;
+        }
         let Some(last) = self.last else {
-            // The oldest document that the collection knows may be younger than the oldest one of a
-            // fixed view.
-            let oldest = if self.view.is_fixed() {
-                0
-            } else {
-                coll.capped.oldest.load(Ordering::Acquire)
+            let oldest = match self.view.is_fixed() {
+                _ if has_joined => self.first_of_order(coll)?,
+                // The oldest document that the collection knows may be younger than the oldest one
+                // of a fixed view.
+                true => 0,
+                false => coll.capped.oldest.load(Ordering::Acquire),
             };
             return coll.order_cursor(&self.view, oldest, None, self.reverse);
         };

@@ -153,6 +153,21 @@ impl ReadView {
         Ok(row.is_some_and(|row| row == coll.row(&coll.state(), None)))
     }
 
+    /// Fails unless the name of the collection leads to it in this state.
+    ///
+    /// # Cost
+    /// One read.
+    ///
+    /// # Errors
+    /// 175 QueryPlanKilled; engine failures.
+    pub(crate) fn check_there(&self, coll: &Collection) -> Result<()> {
+        let row = self.catalog_row(coll.shared.engine.as_ref(), coll.ns())?;
+        match row.is_some_and(|row| row.ident == coll.ident) {
+            true => Ok(()),
+            false => Err(coll.gone_error()),
+        }
+    }
+
     /// Whether data of the collection that this view reads may have been deleted from disk. A fixed
     /// view taken from the store loses nothing.
     pub(crate) fn has_lost(&self, coll: &Collection) -> bool {

@@ -12,7 +12,9 @@ use crate::index::KeySet;
 use crate::locks::{KeyId, KeyIds, StripeGuard};
 use crate::view::ReadView;
 use crate::view::capped::{order_key, seq_of};
+use crate::write::capped_order::SharedOrder;
 use crate::write::change::Change;
+use crate::write::chunk;
 use crate::write::mode::Mode;
 use crate::write::modify::{ChunkBatch, Decisions, Scratch, want_entries};
 use crate::write::reads::WriteReader;
@@ -29,13 +31,17 @@ const READ_AHEAD_DOCS_FIRST: u64 = 4;
 const READ_AHEAD_DOCS: u64 = 256;
 const READ_AHEAD_BYTES: u64 = 128 << 10;
 /// Most documents that one commit deletes; further ones are deleted by later commits.
-const DELETED_MAX: usize = 1024;
+pub(super) const DELETED_MAX: usize = 1024;
 
-/// Documents that are about to be inserted: their number, and the bytes of their BSON.
+/// Documents that are about to be inserted.
 #[derive(Clone, Copy, Default)]
 pub(super) struct InsertSize {
-    docs: u64,
-    bytes: u64,
+    /// How many.
+    pub(super) docs: u64,
+    /// Bytes of their BSON.
+    pub(super) bytes: u64,
+    /// The number of the last one, as far as it is known.
+    pub(super) last: u64,
 }
 
 impl InsertSize {
@@ -43,8 +49,24 @@ impl InsertSize {
         docs.fold(InsertSize::default(), |sum, doc| InsertSize {
             docs: sum.docs + 1,
             bytes: sum.bytes + doc.len_bytes() as u64,
+            ..sum
         })
     }
+
+    /// With the number of the last document.
+    pub(super) fn up_to(self, last: u64) -> InsertSize {
+        InsertSize { last, ..self }
+    }
+}
+
+/// How an insert makes room in a capped collection.
+pub(super) enum Room<'c> {
+    /// The collection is not capped.
+    Unlimited,
+    /// Only this process writes to it.
+    Alone(Displacement<'c>),
+    /// Other processes write to it, too.
+    Shared(SharedOrder),
 }
 
 /// The oldest documents of a capped collection during an insert that may delete some of them.
@@ -117,6 +139,9 @@ impl Writer<'_> {
     /// # Errors
     /// 175 QueryPlanKilled when the collection is gone; engine failures.
     pub fn trim(&self) -> Result<()> {
+        if self.shared.has_joined {
+            return self.trim_shared();
+        }
         let over = |l: Limits| l.are_exceeded(self.count(), self.size_bytes());
         while self.state().capped.is_some_and(over) {
             let mode = &mut Mode::Direct;
@@ -149,9 +174,68 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Begins an insert, which may have to make room.
+    pub(super) fn begin_room(&self, state: &State) -> Room<'_> {
+        match self.shared_order(state) {
+            Some(order) => Room::Shared(order),
+            None => self
+                .begin_displacement(state)
+                .map_or(Room::Unlimited, Room::Alone),
+        }
+    }
+
+    /// Locks the keys of an insert of documents of this size, and what it needs to make room.
+    pub(super) fn lock_for_insert<'s>(
+        &'s self,
+        state: &State,
+        room: &mut Room<'_>,
+        keys: &mut KeyIds,
+        incoming: InsertSize,
+        mode: &Mode<'_, '_>,
+    ) -> Result<Option<StripeGuard<'s>>> {
+        match room {
+            Room::Unlimited => {}
+            Room::Alone(d) => return self.lock_with_oldest(state, d, keys, incoming, mode),
+            Room::Shared(_) => keys.push(self.order_lock()),
+        }
+        mode.lock(self, keys)
+    }
+
+    /// Adds the deletion of old documents to the batch of `s`, for new ones of this size. `None` for a collection without limits.
+    pub(super) fn delete_for_insert(
+        &self,
+        state: &State,
+        room: &mut Room<'_>,
+        incoming: InsertSize,
+        s: &mut chunk::Scratch,
+        reads: &WriteReader<'_>,
+    ) -> Result<Option<ChunkBatch>> {
+        Ok(match room {
+            Room::Unlimited => None,
+            Room::Alone(d) => {
+                let old = self.delete_oldest(state, d, incoming, &mut s.old, reads)?;
+                s.batch.append(&s.old.batch);
+                Some(old)
+            }
+            Room::Shared(order) => {
+                order.add(incoming);
+                Some(self.make_room(state, order, &mut s.old, reads, &mut s.batch)?)
+            }
+        })
+    }
+
+    /// Records what an insert has deleted, after its commit.
+    pub(super) fn end_room(&self, room: &mut Room<'_>, old: Option<&ChunkBatch>, committed: bool) {
+        match (room, old) {
+            (Room::Alone(d), Some(old)) => self.end_displacement(d, old, committed),
+            (Room::Shared(order), _) => self.end_shared_order(order, committed),
+            _ => {}
+        }
+    }
+
     /// Begins to make room in a capped collection. Only one insert at a time does, so that
     /// documents become visible in the order of their numbers.
-    pub(super) fn begin_displacement(&self, state: &State) -> Option<Displacement<'_>> {
+    fn begin_displacement(&self, state: &State) -> Option<Displacement<'_>> {
         Some(Displacement {
             limits: state.capped?,
             oldest: self.capped.oldest_docs.lock(),
@@ -160,7 +244,7 @@ impl Writer<'_> {
     }
 
     /// Reads the documents that may have to be deleted, and locks their keys together with `keys`.
-    pub(super) fn lock_with_oldest<'s>(
+    fn lock_with_oldest<'s>(
         &'s self,
         state: &State,
         displacement: &mut Displacement<'_>,
@@ -302,7 +386,7 @@ impl Writer<'_> {
 
     /// Adds to the batch of `s` the deletion of the oldest documents, as many as have to be deleted
     /// and are locked, and their log entries to its list.
-    pub(super) fn delete_oldest(
+    fn delete_oldest(
         &self,
         state: &State,
         displacement: &Displacement<'_>,
@@ -337,7 +421,7 @@ impl Writer<'_> {
     }
 
     /// Records which documents were deleted, after the commit that deletes them.
-    pub(super) fn end_displacement(
+    fn end_displacement(
         &self,
         displacement: &mut Displacement<'_>,
         filled: &ChunkBatch,

@@ -7,7 +7,7 @@
 use crate::catalog::Collection;
 use crate::commit::WriteUnit;
 use crate::format::meta;
-use crate::write::capped::InsertSize;
+use crate::write::capped::{InsertSize, Room};
 use crate::write::chunk::{CHUNK_DOCS, Chunk, Scratch, put_entries_of};
 use crate::write::mode::Mode;
 use crate::write::session::StatementLog;
@@ -204,16 +204,19 @@ impl Writer<'_> {
     ) -> Result<usize> {
         let mut chunk = self.make_keys(s, chunk);
         let (state, docs, base, usable) = (chunk.state, chunk.docs, chunk.base, chunk.usable);
-        let mut displacement = self.begin_displacement(state);
-        let _held = match &mut displacement {
-            None => mode.lock(self, &mut chunk.keys)?,
-            Some(d) => {
-                let incoming = InsertSize::of(docs.iter().take(usable));
-                self.lock_with_oldest(state, d, &chunk.keys, incoming, mode)?
-            }
+        let mut room = self.begin_room(state);
+        let incoming = match room {
+            Room::Unlimited => InsertSize::default(),
+            _ => InsertSize::of(docs.iter().take(usable)),
         };
+        let _held = self.lock_for_insert(state, &mut room, &mut chunk.keys, incoming, mode)?;
         let reads = mode.begin(self)?;
-        let (first_seq, fresh) = self.allocate(s, usable)?;
+        let mut after = 0;
+        if let Room::Shared(order) = &mut room {
+            self.read_order(order, &reads)?;
+            after = order.last();
+        }
+        let (first_seq, fresh) = self.allocate(s, usable, after)?;
         let stored = self.stored_ids(s, &fresh, &reads)?;
         s.unique.look_up(&reads)?;
         let written = self.fill_batch(s, chunk, first_seq, &stored, &mut done.errors, &reads)?;
@@ -224,12 +227,13 @@ impl Writer<'_> {
         for (index, bits) in state.indexes.iter().zip(&written.multikey) {
             self.mark_multikey_in(index, *bits, &reads, &mut s.batch)?;
         }
-        let mut old = None;
-        if let Some(d) = &displacement {
-            let incoming = InsertSize::of(written.positions.iter().map(|n| &docs[*n]));
-            old = Some(self.delete_oldest(state, d, incoming, &mut s.old, &reads)?);
-            s.batch.append(&s.old.batch);
-        }
+        let new = written.positions.iter();
+        let last = new.clone().next_back().map_or(0, |n| first_seq + *n as u64);
+        let incoming = match room {
+            Room::Unlimited => incoming,
+            _ => InsertSize::of(new.map(|n| &docs[*n])).up_to(last),
+        };
+        let old = self.delete_for_insert(state, &mut room, incoming, s, &reads)?;
         let mut unit = DocumentUnit::new(*self, state).add_inserts(NewDocuments {
             docs,
             accepted: &written.positions,
@@ -243,9 +247,7 @@ impl Writer<'_> {
             unit = unit.add_changes(old.of_unit(&mut s.old.log));
         }
         let committed = unit.commit(&mut s.batch, mode, reads.into_unit());
-        if let (Some(d), Some(old)) = (&mut displacement, &old) {
-            self.end_displacement(d, old, committed.is_ok());
-        }
+        self.end_room(&mut room, old.as_ref(), committed.is_ok());
         done.pos = committed?;
         done.count += written.positions.len();
         Ok(written.processed)
@@ -259,11 +261,12 @@ impl Writer<'_> {
     /// were.
     ///
     /// Where other processes write, too, no key is certainly new, the engine gives the numbers, and
-    /// the mark is in the batch of the documents.
+    /// the mark is in the batch of the documents. The numbers are above `after` then.
     fn allocate(
         &self,
         s: &mut Scratch,
         count: usize,
+        after: u64,
     ) -> Result<(u64, SmallVec<[bool; CHUNK_DOCS]>)> {
         if self.shared.has_joined
             && let Some(first) = self.shared.engine.number_rows(count)
@@ -271,7 +274,7 @@ impl Writer<'_> {
             if self.live.is_in_order() {
                 mark_unordered(&mut s.batch, self.ident);
             }
-            return Ok((first, SmallVec::from_elem(false, count)));
+            return Ok((first.max(after + 1), SmallVec::from_elem(false, count)));
         }
         let mut order = self.live.order();
         let mut fresh = SmallVec::new();

@@ -6,6 +6,7 @@
 //! A statement commits by itself, or puts its writes into a [`transaction::Transaction`].
 
 pub(crate) mod capped;
+pub(crate) mod capped_order;
 pub(crate) mod change;
 mod chunk;
 pub(crate) mod duplicate;

@@ -272,6 +272,9 @@ impl Writer<'_> {
         each: &mut dyn FnMut(usize, ModifyOutcome),
     ) -> Result<()> {
         let mut locked: KeyIds = keys.iter().map(|k| KeyId::of(k)).collect();
+        if self.shared_order(state).is_some() {
+            locked.push(self.order_lock());
+        }
         let (held, filled, pos) = loop {
             let held = mode.lock(self, &mut locked)?;
             let reads = mode.begin(self)?;
@@ -317,6 +320,7 @@ impl Writer<'_> {
             if filled.bytes < 0 && filled.bytes + filled.entry_bytes <= 0 {
                 s.batch.set_shrinks();
             }
+            self.put_order_change(state, filled, &reads, &mut s.batch)?;
         }
         let unit = DocumentUnit::new(*self, state).add_changes(filled.of_unit(&mut s.log));
         let committed = unit.commit(&mut s.batch, mode, reads.into_unit());

@@ -54,13 +54,9 @@ impl<'w> Writer<'w> {
     ///
     /// # Errors
     /// 175 QueryPlanKilled, or [`model::ErrorKind::SetAside`], when another process has changed the
-    /// collection since it was opened: the operation has to find it again; 115 for a collection
-    /// that only one process may write to; engine failures.
+    /// collection since it was opened: the operation has to find it again; engine failures.
     pub(crate) fn begin_unit(&self) -> Result<Unit<'w>> {
         let shared = &self.coll.shared;
-        if shared.has_joined && (self.is_capped() || self.is_series()) {
-            shared.check_alone("capped collections and time series")?;
-        }
         let unit = shared.engine.begin().map_err(error::storage)?;
         self.check_current(&unit)?;
         Ok(unit)

@@ -13,16 +13,16 @@ use store::{
     RetryImage, SessionRecord, StatementLog, Store,
 };
 
-const STORES: usize = 3;
+pub(crate) const STORES: usize = 3;
 
 /// A store, and the engine whose moments it takes.
-struct Member {
-    engine: Arc<MemoryEngine>,
-    store: Store,
+pub(crate) struct Member {
+    pub(crate) engine: Arc<MemoryEngine>,
+    pub(crate) store: Store,
 }
 
 impl Member {
-    fn join(engine: &Arc<MemoryEngine>) -> Member {
+    pub(crate) fn join(engine: &Arc<MemoryEngine>) -> Member {
         let follower = Arc::clone(engine) as Arc<dyn Follower>;
         Member {
             store: Store::join(follower, Arc::new(NoHooks)).unwrap(),
@@ -31,17 +31,17 @@ impl Member {
     }
 
     /// The state now, which becomes the newest of the store.
-    fn view(&self) -> ReadView {
+    pub(crate) fn view(&self) -> ReadView {
         self.store.begin_moment().unwrap().unwrap()
     }
 
-    fn find(&self) -> Option<Arc<Collection>> {
+    pub(crate) fn find(&self) -> Option<Arc<Collection>> {
         let view = self.view();
         self.store.collection_in(&view, &ns()).unwrap()
     }
 
     /// Runs `f` until it does not fail because another store has changed the catalog.
-    fn run<T>(&self, mut f: impl FnMut(&Arc<Collection>) -> Result<T>) -> Result<T> {
+    pub(crate) fn run<T>(&self, mut f: impl FnMut(&Arc<Collection>) -> Result<T>) -> Result<T> {
         loop {
             let Some(c) = self.find() else {
                 std::thread::yield_now();
@@ -54,7 +54,7 @@ impl Member {
         }
     }
 
-    fn insert(&self, docs: &[DocBuf]) -> usize {
+    pub(crate) fn insert(&self, docs: &[DocBuf]) -> usize {
         let mut written = 0;
         let mut at = 0;
         while at < docs.len() {
@@ -80,17 +80,21 @@ impl Member {
     }
 
     fn create(&self) -> Result<()> {
+        self.create_with(&DocBuf::new())
+    }
+
+    pub(crate) fn create_with(&self, options: &DocBuf) -> Result<()> {
         loop {
             self.view();
             let writer = self.store.writer(crate::test_operation());
-            match writer.create_collection(&ns(), DocBuf::new(), [7; 16]) {
+            match writer.create_collection(&ns(), options.clone(), [7; 16]) {
                 Err(e) if e.is_collection_gone() => {}
                 made => return made.map(|_| ()),
             }
         }
     }
 
-    fn create_index(&self, spec: &DocBuf) -> Result<bool> {
+    pub(crate) fn create_index(&self, spec: &DocBuf) -> Result<bool> {
         let name = spec.doc().field("name").as_str().unwrap().to_owned();
         let same = |old: Doc<'_>| Ok(old.field("name").as_str() == Some(&name));
         let mut build: Option<IndexBuild> = None;
@@ -100,7 +104,7 @@ impl Member {
         })
     }
 
-    fn drop_collection(&self) {
+    pub(crate) fn drop_collection(&self) {
         loop {
             self.view();
             let writer = self.store.writer(crate::test_operation());
@@ -111,7 +115,7 @@ impl Member {
         }
     }
 
-    fn documents(&self) -> Vec<DocBuf> {
+    pub(crate) fn documents(&self) -> Vec<DocBuf> {
         let view = self.view();
         let c = self.store.collection_in(&view, &ns()).unwrap().unwrap();
         let mut found = Vec::new();
@@ -128,17 +132,17 @@ impl Member {
     }
 }
 
-fn ns() -> Namespace {
+pub(crate) fn ns() -> Namespace {
     Namespace::new("db", "c").unwrap()
 }
 
-fn members() -> Vec<Member> {
+pub(crate) fn members() -> Vec<Member> {
     let engine = Arc::new(MemoryEngine::new_checked());
     (0..STORES).map(|_| Member::join(&engine)).collect()
 }
 
 /// Runs `f` for each member on a thread of its own.
-fn on_all<T: Send>(all: &[Member], f: impl Fn(usize, &Member) -> T + Sync) -> Vec<T> {
+pub(crate) fn on_all<T: Send>(all: &[Member], f: impl Fn(usize, &Member) -> T + Sync) -> Vec<T> {
     std::thread::scope(|s| {
         let f = &f;
         let threads: Vec<_> = all
@@ -340,26 +344,6 @@ fn increments_by_all_of_them_are_all_there() {
     assert_eq!(found[0].doc().field("n").as_i64_exact(), Some(600));
 }
 
-#[test]
-fn what_only_one_process_can_do_is_refused() {
-    let all = members();
-    all[0].view();
-    let writer = all[0].store.writer(crate::test_operation());
-    let capped = doc! { "capped": true, "size": 4096i64 };
-    writer.create_collection(&ns(), capped, [7; 16]).unwrap();
-    let doc = doc! { "_id": 1i32 };
-    let refused = all[1].run(|c| {
-        let writer = c.writer(crate::test_operation());
-        writer.insert(&[doc.doc()], true).map(|_| ())
-    });
-    assert_eq!(refused.unwrap_err().code(), 115);
-    let transaction = all[1].store.begin_transaction(None).unwrap();
-    let writer = all[1].store.writer(crate::test_operation());
-    let other = Namespace::new("db", "other").unwrap();
-    let made = writer.create_collection_in(&other, DocBuf::new(), [8; 16], &transaction);
-    assert_eq!(made.map(|_| ()).unwrap_err().code(), 115);
-}
-
 /// Adds `by` to the number of a document.
 fn add(by: i64, old: Doc<'_>) -> Result<Change> {
     let id = old.field("_id").as_i64_exact().unwrap();
@@ -368,7 +352,7 @@ fn add(by: i64, old: Doc<'_>) -> Result<Change> {
     Ok(Change::Replace(new.as_bytes().to_vec()))
 }
 
-fn key_of(c: &Collection, id: i32) -> Vec<u8> {
+pub(crate) fn key_of(c: &Collection, id: i32) -> Vec<u8> {
     let mut key = Vec::new();
     c.record_key(&Value::Int32(id), &mut key);
     key

@@ -9,6 +9,7 @@ mod drops;
 mod following;
 mod history;
 mod joined;
+mod joined_capped;
 mod log;
 mod mended;
 mod on_disk;
