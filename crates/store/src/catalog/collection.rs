@@ -43,7 +43,7 @@ pub struct Collection {
     pub(crate) id_collate: Option<Arc<dyn Collate>>,
     pub(crate) capped: CappedGuards,
     /// The open buckets of a time-series collection.
-    pub(crate) buckets: OpenBuckets,
+    pub(crate) buckets: Arc<OpenBuckets>,
     /// The log of its changes, see [`Collection::log_in`].
     log: Option<Arc<Log>>,
     /// The database and collection that its log entries concern.
@@ -180,7 +180,10 @@ impl Collection {
             live,
             id_collate,
             capped: CappedGuards::default(),
-            buckets: OpenBuckets::default(),
+            buckets: match options.contains("timeseries") {
+                true => shared.buckets_of(row.ident),
+                false => Arc::default(),
+            },
             log: shared.feed.clone().filter(|_| is_logged(&ns)),
             concerned: NamespaceHash::hash(ns.db(), Some(ns.coll())),
             gone: AtomicBool::new(false),

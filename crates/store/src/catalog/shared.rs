@@ -2,6 +2,7 @@
 //! dropped identifiers. Must not know: documents. ADR 0017 lists the parts that another process
 //! could change.
 
+use crate::catalog::buckets::OpenBuckets;
 use crate::catalog::dropped::DroppedIdents;
 use crate::catalog::idents::Idents;
 use crate::catalog::large::LargestDocument;
@@ -19,11 +20,15 @@ use crate::released::{LOOK, Registration};
 use model::{MongoError, Namespace, Result, bail, code};
 use operation::Operation;
 use parking_lot::Mutex;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 use storage::{CommitPos, Engine, Table, Unit, WriteBatch, WriteClass};
+
+/// Time-series collections whose open buckets a process keeps beside others, before it forgets those
+/// that nobody uses.
+const BUCKET_LISTS_MAX: usize = 1024;
 
 /// State that all collections of a store share.
 pub(crate) struct Shared {
@@ -50,9 +55,14 @@ pub(crate) struct Shared {
     pub(crate) large: LargestDocument,
     /// Other processes write to the engine, too, see [`crate::Store::join`].
     pub(crate) has_joined: bool,
+    /// Beside other processes: a number that no other process has, see
+    /// [`crate::Store::identity`].
+    pub(crate) identity: u64,
     /// Beside other processes: the capped collections whose row of the order this process has
     /// written, so that no process that writes alone has changed the collection since.
     pub(crate) known_orders: Mutex<FxHashSet<u32>>,
+    /// Beside other processes: the open buckets of this one, which belong to no generation.
+    open_buckets: Mutex<FxHashMap<u32, Arc<OpenBuckets>>>,
 }
 
 impl Shared {
@@ -157,9 +167,33 @@ impl Shared {
             given_up: Mutex::default(),
             large: LargestDocument::default(),
             has_joined: false,
+            identity: 0,
+            open_buckets: Mutex::default(),
             known_orders: Mutex::default(),
             engine,
         })
+    }
+
+    /// The open buckets of a collection; a new list where only one handle uses it.
+    pub(crate) fn buckets_of(&self, ident: u32) -> Arc<OpenBuckets> {
+        if !self.has_joined {
+            return Arc::default();
+        }
+        let mut lists = self.open_buckets.lock();
+        if lists.len() >= BUCKET_LISTS_MAX && !lists.contains_key(&ident) {
+            // Buckets that are forgotten stay open on disk until they are swept.
+            lists.retain(|_, list| Arc::strong_count(list) > 1);
+        }
+        Arc::clone(lists.entry(ident).or_default())
+    }
+
+    /// The value of the mark of an open bucket: which process has opened it, and a number that
+    /// grows with each insert.
+    pub(crate) fn open_mark(&self, number: u64) -> [u8; 16] {
+        let mut mark = [0; 16];
+        mark[..8].copy_from_slice(&self.identity.to_be_bytes());
+        mark[8..].copy_from_slice(&number.to_be_bytes());
+        mark
     }
 
     pub(crate) fn commit(&self, unit: WriteUnit<'_>) -> Result<CommitPos> {

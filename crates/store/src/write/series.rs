@@ -12,7 +12,7 @@ use crate::commit::WriteUnit;
 use crate::error;
 use crate::format::bucket::{self, BucketKey, KEY_LEN};
 use crate::format::{meta, record};
-use crate::index::KeySet;
+use crate::index::{Index, KeySet};
 use crate::locks::{KeyId, KeyIds};
 use crate::view::ReadView;
 use crate::view::bucket_facts::{index_document, indexes_buckets};
@@ -21,6 +21,7 @@ use crate::write::duplicate::duplicate_id;
 use crate::write::entries::{check_length, put_entries};
 use crate::write::insert::{InsertOutcome, SEQ_BLOCK};
 use crate::write::mode::Mode;
+use crate::write::reads::WriteReader;
 use crate::write::session::StatementLog;
 use crate::write::unit::{DocumentUnit, NewDocuments};
 use crate::write::writer::Writer;
@@ -28,6 +29,7 @@ use model::bucket::{SeriesOptions, bucket_id};
 use model::{Doc, DocBuf, MongoError, Result, Value, code};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
+use std::sync::Arc;
 use storage::{CommitPos, CursorOpts, KeyRange, Table, Unit, WriteBatch};
 
 /// Measurements of one commit, and their bytes.
@@ -37,13 +39,38 @@ const CHUNK_BYTES: usize = 1 << 20;
 const LEFT_OPEN: usize = 16;
 
 /// The buckets of a chunk's measurements.
-struct BucketAssignment {
+pub(super) struct BucketAssignment {
     /// The bucket of each measurement, by position; measurements after the end are not written.
-    keys: Vec<BucketKey>,
+    pub(super) keys: Vec<BucketKey>,
+    /// Those that were opened for the chunk, and their rows.
+    pub(super) opened: Vec<BucketKey>,
+    pub(super) heads: BucketBatch,
     /// Sequence number of the first measurement.
-    first_seq: u64,
+    pub(super) first_seq: u64,
     /// Why the measurement after them is refused.
-    refused: Option<MongoError>,
+    pub(super) refused: Option<MongoError>,
+}
+
+/// Rows of buckets and their index entries.
+#[derive(Default)]
+pub(super) struct BucketBatch {
+    pub(super) rows: WriteBatch,
+    set: KeySet,
+    /// The marks that the entries need.
+    marks: Vec<(Arc<Index>, u32)>,
+}
+
+impl BucketBatch {
+    /// The same rows again, for a commit that may have to be repeated.
+    pub(super) fn copy(&self) -> BucketBatch {
+        let mut rows = WriteBatch::new();
+        rows.append(&self.rows);
+        BucketBatch {
+            rows,
+            set: KeySet::default(),
+            marks: self.marks.clone(),
+        }
+    }
 }
 
 impl Writer<'_> {
@@ -101,10 +128,16 @@ impl Writer<'_> {
             .series
             .clone()
             .ok_or_else(|| error::corrupt("the options of a time-series collection"))?;
-        let first_seq = self.allocate_sequences(docs.len())?;
-        let places = self.give_places(state, &options, docs, first_seq)?;
+        let (places, committed) = match self.shared.has_joined {
+            true => self.insert_beside_others(state, &options, docs, base, mode)?,
+            false => {
+                let first_seq = self.allocate_sequences(docs.len())?;
+                let places = self.give_places(state, &options, docs, first_seq)?;
+                let committed = self.put_measurements(state, docs, &places, base, mode);
+                (places, committed)
+            }
+        };
         let docs = &docs[..places.keys.len()];
-        let committed = self.put_measurements(state, docs, &places, base, mode);
         let mut open = self.buckets.lock();
         places.keys.iter().for_each(|key| open.leave(*key));
         let ready = std::mem::take(&mut open.packable);
@@ -139,7 +172,12 @@ impl Writer<'_> {
 
     /// Assigns sequence numbers to a chunk. A collection of buckets is not in the order of its ids,
     /// so the numbers are reserved on disk in blocks.
-    fn allocate_sequences(&self, number: usize) -> Result<u64> {
+    pub(super) fn allocate_sequences(&self, number: usize) -> Result<u64> {
+        if self.shared.has_joined
+            && let Some(first) = self.shared.engine.number_rows(number)
+        {
+            return Ok(first);
+        }
         let mut order = self.live.order();
         let first = order.next_seq;
         let next = first + number as u64;
@@ -174,13 +212,40 @@ impl Writer<'_> {
         if !open.loaded {
             self.load_left_open(&mut open)?;
         }
+        let places = self.choose_places(&mut open, state, options, docs, first_seq)?;
+        let heads = &places.heads;
+        let marks = &mut heads.marks.iter();
+        let marked = marks.try_for_each(|(index, bits)| self.mark_multikey(index, *bits));
+        let put = marked.and_then(|()| match heads.rows.is_empty() {
+            true => Ok(()),
+            false => self.commit(WriteUnit::new(&heads.rows)).map(|_| ()),
+        });
+        if let Err(e) = put {
+            // None of the buckets that were opened here is on disk.
+            places.keys.iter().for_each(|key| open.leave(*key));
+            open.close_all();
+            return Err(e);
+        }
+        Ok(places)
+    }
+
+    /// As [`Writer::give_places`]; the heads of new buckets are not on disk yet.
+    pub(super) fn choose_places(
+        &self,
+        open: &mut OpenList,
+        state: &State,
+        options: &SeriesOptions,
+        docs: &[Doc<'_>],
+        first_seq: u64,
+    ) -> Result<BucketAssignment> {
         let counts = &self.buckets.counts;
         let mut places = BucketAssignment {
             keys: Vec::with_capacity(docs.len()),
+            opened: Vec::new(),
+            heads: BucketBatch::default(),
             first_seq,
             refused: None,
         };
-        let (mut heads, mut set) = (WriteBatch::new(), KeySet::default());
         let mut known: FxHashSet<BucketKey> = FxHashSet::default();
         for (n, doc) in docs.iter().enumerate() {
             // Indexes that lead to buckets are checked where the head is put.
@@ -211,27 +276,20 @@ impl Writer<'_> {
                 None => {
                     let start = options.start_of(time_ms);
                     let key = self.free_key(start, first_seq + n as u64)?;
-                    let put = self.put_head(state, options, &key, meta, &mut heads, &mut set);
+                    let put = self.put_head(state, options, &key, meta, &mut places.heads);
                     if let Err(e) = put {
                         places.refused = Some(e);
                         break;
                     }
                     count(&counts.inserts);
                     known.insert(key);
+                    places.opened.push(key);
                     open.open(&wanted, key, counts);
                     key
                 }
             };
             open.enter(key);
             places.keys.push(key);
-        }
-        if !heads.is_empty()
-            && let Err(e) = self.commit(WriteUnit::new(&heads))
-        {
-            // None of the buckets that were opened here is on disk.
-            places.keys.iter().for_each(|key| open.leave(*key));
-            open.close_all();
-            return Err(e);
         }
         Ok(places)
     }
@@ -258,11 +316,11 @@ impl Writer<'_> {
         options: &SeriesOptions,
         key: &BucketKey,
         meta: Value<'_>,
-        batch: &mut WriteBatch,
-        set: &mut KeySet,
+        heads: &mut BucketBatch,
     ) -> Result<()> {
-        let before = batch.mark();
-        let put = self.put_bucket_entries(state, options, key, meta, batch, set);
+        let before = heads.rows.mark();
+        let put = self.put_bucket_entries(state, options, key, meta, heads);
+        let batch = &mut heads.rows;
         if let Err(e) = put {
             batch.rollback_to(before);
             return Err(e);
@@ -276,26 +334,36 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Puts the index entries of a bucket.
+    /// Puts the index entries of a bucket, and notes the marks that they need.
     pub(super) fn put_bucket_entries(
         &self,
         state: &State,
         options: &SeriesOptions,
         key: &BucketKey,
         meta: Value<'_>,
-        batch: &mut WriteBatch,
-        set: &mut KeySet,
+        to: &mut BucketBatch,
     ) -> Result<()> {
+        let BucketBatch { rows, set, marks } = to;
         let doc = index_document(options, bucket::start_ms(key), meta);
         let key_max = self.shared.engine.caps().key_bytes_max;
         let mut entry = Vec::new();
         for index in state.indexes.iter().filter(|i| indexes_buckets(i, options)) {
             index.keys_of(doc.doc(), set)?;
             check_length(index, set, KEY_LEN, key_max)?;
-            self.mark_multikey(index, set.multikey)?;
-            put_entries(batch, index, set.keys(), &key[4..], &mut entry);
+            if set.multikey & !index.multikey_bits() != 0 {
+                marks.push((Arc::clone(index), set.multikey));
+            }
+            put_entries(rows, index, set.keys(), &key[4..], &mut entry);
         }
         Ok(())
+    }
+
+    /// Writes the marks that the index entries of buckets need: before their commit, or with it
+    /// where other processes write, too.
+    pub(super) fn put_marks(&self, of: &mut BucketBatch, reads: &WriteReader<'_>) -> Result<()> {
+        let marks = std::mem::take(&mut of.marks);
+        let mut put = marks.iter();
+        put.try_for_each(|(index, bits)| self.mark_multikey_in(index, *bits, reads, &mut of.rows))
     }
 
     /// Deletes the index entries of a bucket.
@@ -305,9 +373,9 @@ impl Writer<'_> {
         options: &SeriesOptions,
         key: &BucketKey,
         meta: Value<'_>,
-        batch: &mut WriteBatch,
-        set: &mut KeySet,
+        from: &mut BucketBatch,
     ) -> Result<()> {
+        let BucketBatch { rows, set, .. } = from;
         let doc = index_document(options, bucket::start_ms(key), meta);
         let mut entry = Vec::new();
         for index in state.indexes.iter().filter(|i| indexes_buckets(i, options)) {
@@ -315,7 +383,7 @@ impl Writer<'_> {
             for components in set.iter() {
                 index.entry_key(components, &key[4..], &mut entry);
                 index.note_change(&key[4..]);
-                batch.delete(Table::Idx, &entry);
+                rows.delete(Table::Idx, &entry);
             }
         }
         Ok(())
@@ -329,26 +397,17 @@ impl Writer<'_> {
         base: usize,
         mode: &mut Mode<'_, '_>,
     ) -> Result<CommitPos> {
+        let docs = &docs[..places.keys.len()];
         if docs.is_empty() {
             return Ok(CommitPos::default());
         }
-        let (mut batch, mut value) = (WriteBatch::new(), Vec::new());
-        for (n, (doc, key)) in docs.iter().zip(&places.keys).enumerate() {
-            let insert_seq = places.first_seq + n as u64;
-            let header = record::Header {
-                insert_seq,
-                version: 0,
-                time: 0,
-            };
-            value.clear();
-            record::write(&mut value, header, doc.as_bytes());
-            batch.put(Table::Doc, &bucket::row_key(key, insert_seq), &value);
-        }
+        let mut batch = WriteBatch::new();
+        put_rows(docs, places, &mut batch);
         self.commit_measurements(state, &mut batch, docs, base, mode, None)
     }
 
     /// Commits a batch with new measurements; `base` is the position of the first in the statement.
-    fn commit_measurements(
+    pub(super) fn commit_measurements(
         &self,
         state: &State,
         batch: &mut WriteBatch,
@@ -386,6 +445,23 @@ impl Writer<'_> {
         let mut mode = Mode::of(log);
         let bytes: usize = docs.iter().map(|d| d.len_bytes()).sum();
         let mut done = InsertOutcome::default();
+        loop {
+            let tried = self.try_restore(bucket, &mut docs, &mut mode, bytes, &mut done);
+            if !mode.is_outdated(&tried) {
+                return tried.map(|()| done);
+            }
+            self.operation.check()?;
+        }
+    }
+
+    fn try_restore(
+        &self,
+        bucket: &BucketView,
+        docs: &mut [Doc<'_>],
+        mode: &mut Mode<'_, '_>,
+        bytes: usize,
+        done: &mut InsertOutcome,
+    ) -> Result<()> {
         let inside = mode.enter(self, bytes)?;
         let state = inside.state();
         let options = state
@@ -398,8 +474,7 @@ impl Writer<'_> {
         };
         if !docs.iter().all(fits) {
             drop(inside);
-            self.insert_measurements(&docs, true, &mut mode, &mut done, &|| {})?;
-            return Ok(done);
+            return self.insert_measurements(docs, true, mode, done, &|| {});
         }
         self.check_write()?;
         let key = bucket::key(self.ident, bucket.start_ms, bucket.rest);
@@ -411,7 +486,7 @@ impl Writer<'_> {
             let shown = model::doc! { "_id": id };
             let e = duplicate_id(self, state.options.doc(), shown.doc());
             done.errors.push((0, e));
-            return Ok(done);
+            return Ok(());
         }
         let first_seq = self.allocate_sequences(docs.len())?;
         docs.sort_by_key(|d| options.time_of(*d));
@@ -427,14 +502,15 @@ impl Writer<'_> {
                 .collect(),
             rows: Vec::new(),
         };
-        let (mut batch, mut set) = (WriteBatch::new(), KeySet::default());
+        let mut batch = BucketBatch::default();
         let meta = bucket.meta.get();
-        self.put_bucket_entries(state, &options, &key, meta, &mut batch, &mut set)?;
+        self.put_bucket_entries(state, &options, &key, meta, &mut batch)?;
         self.put_packed(state, &options, &key, &stored, &mut batch)?;
+        self.put_marks(&mut batch, &reads)?;
         let unit = reads.into_unit();
-        done.pos = self.commit_measurements(state, &mut batch, &docs, 0, &mut mode, unit)?;
+        done.pos = self.commit_measurements(state, &mut batch.rows, docs, 0, mode, unit)?;
         done.count = docs.len();
-        Ok(done)
+        Ok(())
     }
 
     /// Closes the buckets that an earlier run has left open.
@@ -459,7 +535,10 @@ impl Writer<'_> {
     /// Packs a closed bucket into columns. The caller is inside the gate, and the bucket has no
     /// writers.
     fn pack(&self, state: &State, key: &BucketKey) -> Result<()> {
-        let mut batch = WriteBatch::new();
+        if self.shared.has_joined {
+            return self.pack_beside_others(state, key);
+        }
+        let mut batch = BucketBatch::default();
         if let Some(stored) = self.read_bucket(&ReadView::LATEST, key)? {
             let options = state
                 .series
@@ -467,8 +546,8 @@ impl Writer<'_> {
                 .ok_or_else(|| error::corrupt("the options of a time-series collection"))?;
             self.put_packed(state, &options, key, &stored, &mut batch)?;
         }
-        batch.delete(Table::Cap, key);
-        self.commit(WriteUnit::new(&batch)).map(|_| ())
+        batch.rows.delete(Table::Cap, key);
+        self.commit(WriteUnit::new(&batch.rows)).map(|_| ())
     }
 
     /// Puts the new state of a bucket: packed, or deleted when it has no measurements.
@@ -478,8 +557,9 @@ impl Writer<'_> {
         options: &SeriesOptions,
         key: &BucketKey,
         stored: &StoredBucket,
-        batch: &mut WriteBatch,
+        to: &mut BucketBatch,
     ) -> Result<()> {
+        let batch = &mut to.rows;
         for insert_seq in &stored.rows {
             batch.delete(Table::Doc, &bucket::row_key(key, *insert_seq));
         }
@@ -488,8 +568,8 @@ impl Writer<'_> {
         let buckets = meta::buckets(self.ident);
         let was_there = i64::from(before > 0);
         if stored.measurements.is_empty() {
-            let mut set = KeySet::default();
-            self.delete_bucket_entries(state, options, key, meta, batch, &mut set)?;
+            self.delete_bucket_entries(state, options, key, meta, to)?;
+            let batch = &mut to.rows;
             batch.delete(Table::Doc, key);
             batch.add(Table::Meta, &buckets, [-was_there, -before]);
             return Ok(());
@@ -514,7 +594,7 @@ impl Writer<'_> {
         let (_inside, state) = self.enter(self.operation)?;
         let mut ready = {
             let mut open = self.buckets.lock();
-            if !open.loaded {
+            if !open.loaded && !self.shared.has_joined {
                 self.load_left_open(&mut open)?;
             }
             open.close_all();
@@ -530,5 +610,21 @@ impl Writer<'_> {
         }
         self.buckets.lock().packable.append(&mut ready);
         packed
+    }
+}
+
+/// Puts the rows of measurements.
+pub(super) fn put_rows(docs: &[Doc<'_>], places: &BucketAssignment, batch: &mut WriteBatch) {
+    let mut value = Vec::new();
+    for (n, (doc, key)) in docs.iter().zip(&places.keys).enumerate() {
+        let insert_seq = places.first_seq + n as u64;
+        let header = record::Header {
+            insert_seq,
+            version: 0,
+            time: 0,
+        };
+        value.clear();
+        record::write(&mut value, header, doc.as_bytes());
+        batch.put(Table::Doc, &bucket::row_key(key, insert_seq), &value);
     }
 }

@@ -5,18 +5,28 @@
 use crate::catalog::State;
 use crate::error;
 use crate::format::bucket::{self, BucketKey, Measurement};
+use crate::locks::{KeyId, KeyIds};
 use crate::view::ReadView;
 use crate::view::buckets::StoredBucket;
 use crate::write::change::{Change, DecideFn, ModifyOutcome};
 use crate::write::fill::effect_of;
 use crate::write::mode::Mode;
 use crate::write::modify::{ChunkBatch, Scratch};
+use crate::write::reads::WriteReader;
+use crate::write::series::BucketBatch;
 use crate::write::session::StatementLog;
 use crate::write::unit::DocumentUnit;
 use crate::write::writer::Writer;
 use model::bucket::SeriesOptions;
 use model::{Doc, DocBuf, MongoError, OwnedValue, Result, code};
-use storage::CommitPos;
+use storage::{CommitPos, Unit};
+
+/// A bucket that is changed, and the reads that decide that.
+#[derive(Clone, Copy)]
+struct BucketRead<'b> {
+    key: &'b BucketKey,
+    reads: &'b WriteReader<'b>,
+}
 
 impl Writer<'_> {
     /// As [`Writer::modify_many`], for a time-series collection.
@@ -59,8 +69,24 @@ impl Writer<'_> {
             }
             let decide = &mut |n: usize, doc: Doc<'_>| decide(at + n, doc);
             let group = &keys[at..end];
-            let filled = self.modify_bucket(&state, &mut scratch, &key, group, decide, mode)?;
-            let pos = self.commit_bucket(&state, &mut scratch, &key, &filled, mode)?;
+            let (filled, pos) = loop {
+                let mut locked = KeyIds::from_slice(&[KeyId::of(&key)]);
+                let _held = mode.lock(self, &mut locked)?;
+                let reads = mode.begin(self)?;
+                self.watch_bucket(&key, &reads)?;
+                let read = BucketRead {
+                    key: &key,
+                    reads: &reads,
+                };
+                let filled = self.modify_bucket(&state, &mut scratch, read, group, decide, mode)?;
+                let unit = reads.into_unit();
+                let done = self.commit_bucket(&state, &mut scratch, &key, &filled, mode, unit);
+                if mode.is_outdated(&done) {
+                    self.operation.check()?;
+                    continue;
+                }
+                break (filled, done?);
+            };
             drop(closed);
             filled.report(pos, &mut |n, outcome| each(at + n, outcome));
             if let Some(e) = filled.failure {
@@ -78,13 +104,14 @@ impl Writer<'_> {
         key: &BucketKey,
         filled: &ChunkBatch,
         mode: &mut Mode<'_, '_>,
+        decided_by: Option<Unit<'_>>,
     ) -> Result<CommitPos> {
         if s.batch.is_empty() {
             return Ok(CommitPos::default());
         }
         self.check_write()?;
         let unit = DocumentUnit::new(*self, state).add_changes(filled.of_unit(&mut s.log));
-        let pos = unit.commit(&mut s.batch, mode, None)?;
+        let pos = unit.commit(&mut s.batch, mode, decided_by)?;
         // The bucket is packed now and takes no further measurement.
         self.buckets.lock().forget(key);
         Ok(pos)
@@ -95,7 +122,7 @@ impl Writer<'_> {
         &self,
         state: &State,
         s: &mut Scratch,
-        key: &BucketKey,
+        read: BucketRead<'_>,
         wanted: &[&[u8]],
         decide: &mut DecideFn<'_>,
         mode: &mut Mode<'_, '_>,
@@ -103,7 +130,7 @@ impl Writer<'_> {
         s.batch.clear();
         s.log.clear();
         let mut filled = ChunkBatch::default();
-        let Some(mut stored) = self.read_bucket(&ReadView::LATEST, key)? else {
+        let Some(mut stored) = self.read_bucket(&ReadView::LATEST, read.key)? else {
             filled.outcomes = wanted.iter().map(|_| ModifyOutcome::Absent).collect();
             return Ok(filled);
         };
@@ -165,7 +192,10 @@ impl Writer<'_> {
                 left.push(Measurement { doc, ..m });
             }
         }
-        self.put_regrouped(state, &options, key, stored, left, s)?;
+        let mut rows = BucketBatch::default();
+        self.put_regrouped(state, &options, read.key, stored, left, &mut rows)?;
+        self.put_marks(&mut rows, read.reads)?;
+        s.batch.append(&rows.rows);
         Ok(filled)
     }
 
@@ -178,7 +208,7 @@ impl Writer<'_> {
         key: &BucketKey,
         mut stored: StoredBucket,
         left: Vec<Measurement>,
-        s: &mut Scratch,
+        rows: &mut BucketBatch,
     ) -> Result<()> {
         let mut groups: Vec<(OwnedValue, Vec<Measurement>)> = Vec::new();
         for m in left {
@@ -189,7 +219,6 @@ impl Writer<'_> {
             }
         }
         let own = groups.iter().position(|(meta, _)| *meta == stored.meta);
-        let (batch, set) = (&mut s.batch, &mut s.old_keys);
         stored.measurements = match own {
             Some(at) => groups.remove(at).1,
             None if groups.is_empty() => Vec::new(),
@@ -197,13 +226,13 @@ impl Writer<'_> {
             None => {
                 let (meta, measurements) = groups.remove(0);
                 let old = stored.meta.get();
-                self.delete_bucket_entries(state, options, key, old, batch, set)?;
-                self.put_bucket_entries(state, options, key, meta.get(), batch, set)?;
+                self.delete_bucket_entries(state, options, key, old, rows)?;
+                self.put_bucket_entries(state, options, key, meta.get(), rows)?;
                 stored.meta = meta;
                 measurements
             }
         };
-        self.put_packed(state, options, key, &stored, batch)?;
+        self.put_packed(state, options, key, &stored, rows)?;
         for (meta, measurements) in groups {
             let seq = measurements.first().map_or(0, |m| m.insert_seq);
             let key = self.free_key(bucket::start_ms(key), seq | 1 << 63)?;
@@ -214,8 +243,8 @@ impl Writer<'_> {
                 rows: Vec::new(),
             };
             let meta = fresh.meta.get();
-            self.put_bucket_entries(state, options, &key, meta, batch, set)?;
-            self.put_packed(state, options, &key, &fresh, batch)?;
+            self.put_bucket_entries(state, options, &key, meta, rows)?;
+            self.put_packed(state, options, &key, &fresh, rows)?;
         }
         Ok(())
     }
