@@ -168,6 +168,13 @@ impl OpenList {
         self.packable.retain(|k| k != key);
     }
 
+    /// Whether this process has the bucket open, or is about to pack it.
+    pub(crate) fn knows(&self, key: &BucketKey) -> bool {
+        self.writers.contains_key(key)
+            || self.packable.contains(key)
+            || self.by_meta.values().any(|open| open.key == *key)
+    }
+
     /// Registers a writer of a bucket.
     pub(crate) fn enter(&mut self, key: BucketKey) {
         *self.writers.entry(key).or_insert(0) += 1;

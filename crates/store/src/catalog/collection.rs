@@ -361,12 +361,14 @@ impl Collection {
 
     /// The catalog row of a state. `ready` is an index that the row marks as ready.
     pub(crate) fn row(&self, state: &State, ready: Option<&Index>) -> CatalogRow {
+        let is_ready = |i: &Index| i.is_ready() || ready.is_some_and(|r| r.ident() == i.ident());
         let index_row = |i: &Arc<Index>| IndexRow {
             ident: i.ident(),
             spec: i.spec().to_buf(),
-            ready: i.is_ready() || ready.is_some_and(|r| r.ident() == i.ident()),
+            ready: is_ready(i),
             keyed: i.has_entries(),
             marked: i.has_marks(),
+            builder: i.builder().filter(|_| !is_ready(i)),
         };
         CatalogRow {
             kind: self.kind,

@@ -68,6 +68,20 @@ impl DroppedIdents {
     /// # Errors
     /// Engine failures.
     pub(crate) fn load(engine: &dyn Engine) -> Result<DroppedIdents> {
+        let dropped = DroppedIdents::read(engine)?;
+        let records = dropped.records.lock();
+        TABLES
+            .iter()
+            .for_each(|t| notify_engine(engine, *t, &records));
+        drop(records);
+        Ok(dropped)
+    }
+
+    /// Reads the records.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn read(engine: &dyn Engine) -> Result<DroppedIdents> {
         let (mut records, mut referenced) = (Vec::new(), Vec::new());
         let range = KeyRange {
             lower: b"d",
@@ -95,9 +109,6 @@ impl DroppedIdents {
             true
         };
         while cursor.visit(1024, each).map_err(error::storage)? {}
-        TABLES
-            .iter()
-            .for_each(|t| notify_engine(engine, *t, &records));
         Ok(DroppedIdents {
             records: Mutex::new(records),
             awaited: Mutex::default(),

@@ -37,7 +37,9 @@ pub(super) fn open_indexes(
             bits,
             shared.hooks.as_ref(),
         )?;
-        indexes.push(Arc::new(index.with_format(i.keyed, i.marked)));
+        indexes.push(Arc::new(
+            index.with_format(i.keyed, i.marked).with_builder(i.builder),
+        ));
     }
     Ok(indexes)
 }

@@ -248,7 +248,39 @@ impl Shared {
         owned: &IdentSet,
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<usize> {
-        let mut found = 0;
+        let mut number = 0;
+        for (table, ident) in self.list_idents(below, go_on)? {
+            if !owned.contains(ident) && !self.dropped.contains(table, ident) {
+                go_on()?;
+                self.remove_unowned(table, ident)?;
+                number += 1;
+            }
+        }
+        Ok(number)
+    }
+
+    /// Deletes the keys of an identifier that no catalog row owns.
+    pub(crate) fn remove_unowned(&self, table: Table, ident: u32) -> Result<()> {
+        let leftovers = vec![Leftover {
+            ident,
+            table,
+            keys: u64::MAX,
+            is_referenced: false,
+        }];
+        let mut batch = WriteBatch::new();
+        record(&mut batch, &leftovers);
+        let pos = self.commit(WriteUnit::new(&batch))?;
+        self.remove_leftovers(leftovers, pos);
+        Ok(())
+    }
+
+    /// The identifiers below `below` that have keys, with their tables.
+    pub(crate) fn list_idents(
+        &self,
+        below: u32,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<Vec<(Table, u32)>> {
+        let mut found = Vec::new();
         for table in TABLES {
             let opts = CursorOpts {
                 keys_only: true,
@@ -277,19 +309,7 @@ impl Shared {
                 cursor.visit(1, first).map_err(error::storage)?;
                 let Some(ident) = ident else { break };
                 next = ident.saturating_add(1);
-                if !owned.contains(ident) && !self.dropped.contains(table, ident) {
-                    let leftovers = vec![Leftover {
-                        ident,
-                        table,
-                        keys: u64::MAX,
-                        is_referenced: false,
-                    }];
-                    let mut batch = WriteBatch::new();
-                    record(&mut batch, &leftovers);
-                    let pos = self.commit(WriteUnit::new(&batch))?;
-                    self.remove_leftovers(leftovers, pos);
-                    found += 1;
-                }
+                found.push((table, ident));
             }
         }
         Ok(found)

@@ -43,6 +43,9 @@ pub struct IndexRow {
     pub keyed: bool,
     /// Its entries have marks, if its kind has them.
     pub marked: bool,
+    /// While it is being built beside other processes: the identity of its builder, see
+    /// [`crate::Store::identity`].
+    pub builder: Option<u64>,
 }
 
 impl CatalogRow {
@@ -74,6 +77,9 @@ impl CatalogRow {
                     .put("keyed", i.keyed)
                     .put("marked", i.marked)
                     .put("spec", &i.spec);
+                if let Some(builder) = i.builder {
+                    d.put("builder", builder as i64);
+                }
             }
             drop(list);
             if !self.search.is_empty() {
@@ -107,6 +113,7 @@ impl CatalogRow {
                 ready: i.field("ready").truthy(),
                 keyed: i.field("keyed").truthy(),
                 marked: i.field("marked").truthy(),
+                builder: i.field("builder").as_i64_exact().map(|n| n as u64),
             });
         }
         Ok(CatalogRow {

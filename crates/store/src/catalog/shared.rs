@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) feed: Option<Arc<Log>>,
     /// Collections with indexes whose builds were abandoned.
     given_up: Mutex<Vec<Namespace>>,
+    /// The indexes that this process builds.
+    pub(crate) building: Mutex<FxHashSet<u32>>,
     /// The largest document of all collections that were opened.
     pub(crate) large: LargestDocument,
     /// Other processes write to the engine, too, see [`crate::Store::join`].
@@ -165,6 +167,7 @@ impl Shared {
             log: None,
             feed: None,
             given_up: Mutex::default(),
+            building: Mutex::default(),
             large: LargestDocument::default(),
             has_joined: false,
             identity: 0,
@@ -198,20 +201,6 @@ impl Shared {
 
     pub(crate) fn commit(&self, unit: WriteUnit<'_>) -> Result<CommitPos> {
         commit(self.engine.as_ref(), unit)
-    }
-
-    /// Refuses what cannot be done beside other processes yet.
-    ///
-    /// # Errors
-    /// 115 CommandNotSupported
-    pub(crate) fn check_alone(&self, what: &str) -> Result<()> {
-        if self.has_joined {
-            bail!(
-                code::COMMAND_NOT_SUPPORTED,
-                "{what} are for engines that one server writes to"
-            );
-        }
-        Ok(())
     }
 
     /// The error for an operation that has to begin again, because another process has changed the

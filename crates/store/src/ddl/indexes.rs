@@ -42,10 +42,25 @@ pub struct IndexBuild {
     /// registered the index.
     is_registered: bool,
     ended: bool,
+    _new: NewIndex,
+}
+
+/// An index that is about to be built: as long as this lives, no sweep takes the index for one whose
+/// builder has given up.
+struct NewIndex {
+    shared: Arc<Shared>,
+    index: Arc<Index>,
+}
+
+impl Drop for NewIndex {
+    fn drop(&mut self) {
+        self.shared.building.lock().remove(&self.index.ident());
+    }
 }
 
 impl IndexBuild {
-    fn new(coll: &Collection, index: Arc<Index>) -> IndexBuild {
+    fn new(coll: &Collection, new: NewIndex) -> IndexBuild {
+        let index = Arc::clone(&new.index);
         // A column index is complete without segments.
         let filling = match index.is_columns() {
             true => BuildProgress::empty(),
@@ -60,6 +75,7 @@ impl IndexBuild {
             failed: None,
             is_registered: false,
             ended: false,
+            _new: new,
         }
     }
 
@@ -171,12 +187,13 @@ impl Writer<'_> {
         on_progress: &dyn Fn(),
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<Option<IndexBuild>> {
-        let index = self.new_index(spec)?;
+        let new = self.new_index(spec)?;
+        let index = &new.index;
         loop {
             // The operation has changed nothing so far, so it may be run again.
             on_progress();
-            match self.register(&index, same)? {
-                None => return Ok(Some(IndexBuild::new(self, index))),
+            match self.register(index, same)? {
+                None => return Ok(Some(IndexBuild::new(self, new))),
                 Some(other) if other.is_ready() => return Ok(None),
                 // An index whose build failed and could not remove it.
                 Some(other) if other.is_abandoned() => self.remove_index(&other, false)?,
@@ -194,13 +211,19 @@ impl Writer<'_> {
         }
     }
 
-    fn new_index(&self, spec: DocBuf) -> Result<Arc<Index>> {
+    fn new_index(&self, spec: DocBuf) -> Result<NewIndex> {
         let ident = self.shared.new_ident()?;
         let hooks = self.shared.hooks.as_ref();
         let index = Index::open(ident, spec, false, 0, hooks)?;
         self.shared.check_engine(&index)?;
         index.watch_changes(self.count());
-        Ok(Arc::new(index))
+        let builder = self.shared.has_joined.then_some(self.shared.identity);
+        let index = Arc::new(index.with_builder(builder));
+        self.shared.building.lock().insert(ident);
+        Ok(NewIndex {
+            shared: Arc::clone(&self.shared),
+            index,
+        })
     }
 
     /// Builds an index again under another specification while the old one stays in use; they are
@@ -223,12 +246,12 @@ impl Writer<'_> {
             Some(own) => own,
             None => {
                 let old = self.ready_index(name)?;
-                let index = self.new_index(spec)?;
+                let new = self.new_index(spec)?;
                 // The operation has changed nothing so far, so it may be run again.
                 on_progress();
-                self.register(&index, &|_| Ok(false))?;
+                self.register(&new.index, &|_| Ok(false))?;
                 let note = command.map(|o| Note { o, o2: None });
-                let mut own = IndexBuild::new(self, index);
+                let mut own = IndexBuild::new(self, new);
                 own.replaces = Some((old, note));
                 own
             }
@@ -346,8 +369,32 @@ impl Writer<'_> {
     /// # Errors
     /// Engine failures.
     pub(super) fn remove_abandoned(&self) -> Result<bool> {
+        self.remove_unfinished(&|i| match self.shared.has_joined {
+            // The handle of the builder belongs to an earlier generation.
+            true => self.has_given_up(i, &|_| true),
+            false => i.is_abandoned(),
+        })
+    }
+
+    /// Whether nobody builds an unfinished index any more. `is_alive` tells it of the builder.
+    pub(super) fn has_given_up(&self, index: &Index, is_alive: &dyn Fn(u64) -> bool) -> bool {
+        !index.is_ready()
+            && match index.builder() {
+                Some(builder) if builder == self.shared.identity => {
+                    !self.shared.building.lock().contains(&index.ident())
+                }
+                builder => !builder.is_some_and(is_alive),
+            }
+    }
+
+    /// Removes the indexes for which `is_meant` is true, without waiting for writers; false when
+    /// writers prevented it.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(super) fn remove_unfinished(&self, is_meant: &dyn Fn(&Index) -> bool) -> Result<bool> {
         let indexes = self.indexes();
-        for index in indexes.iter().filter(|i| i.is_abandoned()) {
+        for index in indexes.iter().filter(|i| is_meant(i)) {
             let now = Instant::now();
             let closing = self.gate.begin_closing(now);
             let Some(closed) = closing.filter(|c| c.is_alone_by(now)) else {

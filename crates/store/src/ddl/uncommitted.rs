@@ -12,6 +12,7 @@ use crate::format::meta;
 use crate::index::Index;
 use crate::locks::{KeyId, KeyIds};
 use crate::log::EntryList;
+use crate::write::insert::mark_unordered;
 use crate::write::session::SessionRecord;
 use crate::write::transaction::{CatalogChange, Transaction, conflict};
 use model::{DocBuf, MongoError, Namespace, Result, code};
@@ -31,7 +32,6 @@ impl CatalogWriter<'_> {
         uuid: [u8; 16],
         transaction: &Transaction,
     ) -> Result<Arc<Collection>> {
-        self.shared.check_alone("new collections in transactions")?;
         // Only transactions check this claim; a creation outside of a transaction succeeds at once.
         let key = KeyId::of(&meta::catalog(ns.db(), ns.coll()));
         transaction.claim(self.operation, &mut KeyIds::from_slice(&[key]))?;
@@ -133,7 +133,9 @@ impl CatalogWriter<'_> {
                 for c in &made {
                     c.set_unchanged_since(pos);
                     c.set_uncommitted(false);
-                    self.keep(Arc::clone(c));
+                    if !self.shared.has_joined {
+                        self.keep(Arc::clone(c));
+                    }
                 }
             },
         };
@@ -154,7 +156,9 @@ impl Collection {
     fn put_all(&self, batch: &mut WriteBatch) {
         let state = self.state();
         Shared::put_row(batch, &self.ns, &self.row(&state, None));
-        if !self.live.is_in_order() {
+        if self.shared.has_joined {
+            mark_unordered(batch, self.ident);
+        } else if !self.live.is_in_order() {
             let reserved = self.live.order().reserved.to_be_bytes();
             batch.put(Table::Meta, &meta::unordered(self.ident), &reserved);
         }

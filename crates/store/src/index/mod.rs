@@ -54,6 +54,7 @@ const CANNOT_BUILD_INDEX_KEYS: i32 = 201;
 /// A secondary index of an open collection.
 pub struct Index {
     ident: u32,
+    builder: Option<u64>,
     name: String,
     spec: DocBuf,
     fields: Vec<IndexField>,
@@ -153,6 +154,7 @@ impl Index {
         let carried = IncludedFields::parse(d, &fields);
         Ok(Index {
             ident,
+            builder: None,
             name,
             fields,
             unique: d.field("unique").truthy(),
@@ -181,6 +183,7 @@ impl Index {
         let new = new.with_format(self.has_entries(), self.marked);
         Ok(Index {
             state: self.state.clone(),
+            builder: self.builder,
             ..new
         })
     }
@@ -198,6 +201,16 @@ impl Index {
             marked: self.marked && has_marks,
             ..self
         }
+    }
+
+    /// This index with the identity of the process that builds it.
+    pub(crate) fn with_builder(self, builder: Option<u64>) -> Index {
+        Index { builder, ..self }
+    }
+
+    /// The identity of the process that builds it beside others.
+    pub(crate) fn builder(&self) -> Option<u64> {
+        self.builder
     }
 
     /// Whether its entries have marks, so that values can be restored from them.

@@ -447,6 +447,7 @@ fn salvaged_row(m: &mut RepairContext<'_>, value: &[u8]) -> Option<CatalogRow> {
             ready: i.field("ready").truthy(),
             keyed: i.field("keyed").truthy(),
             marked: i.field("marked").truthy(),
+            builder: None,
         })
     };
     let indexes = d.field("indexes").as_array();

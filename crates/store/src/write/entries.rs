@@ -268,7 +268,8 @@ impl Writer<'_> {
         reads: &WriteReader<'_>,
         batch: &mut WriteBatch,
     ) -> Result<()> {
-        if !self.shared.has_joined || bits & !index.multikey_bits() == 0 {
+        let is_memory = !self.shared.has_joined || self.is_uncommitted();
+        if is_memory || bits & !index.multikey_bits() == 0 {
             return self.mark_multikey(index, bits);
         }
         let (key, mut row) = (meta::multikey(index.ident()), Vec::new());

@@ -271,7 +271,10 @@ impl Writer<'_> {
         if self.shared.has_joined
             && let Some(first) = self.shared.engine.number_rows(count)
         {
-            if self.live.is_in_order() {
+            if self.is_uncommitted() {
+                // Its mark is committed with it.
+                self.live.set_out_of_order();
+            } else if self.live.is_in_order() {
                 mark_unordered(&mut s.batch, self.ident);
             }
             return Ok((first.max(after + 1), SmallVec::from_elem(false, count)));

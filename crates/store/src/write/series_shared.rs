@@ -8,7 +8,7 @@
 use crate::catalog::State;
 use crate::commit::WriteUnit;
 use crate::error;
-use crate::format::bucket::BucketKey;
+use crate::format::bucket::{self, BucketKey};
 use crate::locks::{KeyId, KeyIds};
 use crate::view::ReadView;
 use crate::write::insert::mark_unordered;
@@ -18,7 +18,7 @@ use crate::write::series::{BucketAssignment, BucketBatch, put_rows};
 use crate::write::writer::Writer;
 use model::bucket::SeriesOptions;
 use model::{Doc, MongoError, Result};
-use storage::{CommitPos, Reader, Table};
+use storage::{CommitPos, CursorOpts, KeyRange, Reader, Table};
 
 /// How often packing a bucket is tried while another process inserts into it.
 const PACK_TRIES: usize = 8;
@@ -154,6 +154,43 @@ impl Writer<'_> {
                 committed => return committed.map(|_| ()),
             }
         }
+    }
+
+    /// Packs the buckets that others have left open which are not alive, and those of this process
+    /// which it does not know any more; returns their number.
+    pub(crate) fn pack_left(
+        &self,
+        is_alive: &dyn Fn(u64) -> bool,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<usize> {
+        let (_inside, state) = self.enter(self.operation)?;
+        let (lower, upper) = self.key_bounds();
+        let range = KeyRange::new(&lower, &upper);
+        let engine = &self.shared.engine;
+        let cursor = engine.cursor(Table::Cap, range, CursorOpts::default());
+        let mut cursor = cursor.map_err(error::storage)?;
+        let mut left = Vec::new();
+        let each = &mut |key: &[u8], mark: &[u8]| {
+            // A process that wrote alone has left no owner.
+            let owner = mark.first_chunk::<8>().map(|b| u64::from_be_bytes(*b));
+            if owner.is_none_or(|owner| owner == self.shared.identity || !is_alive(owner)) {
+                left.extend(bucket::of(key).map(|key| (key, owner)));
+            }
+            true
+        };
+        while cursor.visit(1024, each).map_err(error::storage)? {
+            go_on()?;
+        }
+        let mut packed = 0;
+        for (key, owner) in left {
+            go_on()?;
+            let is_own = owner == Some(self.shared.identity);
+            if !is_own || !self.buckets.lock().knows(&key) {
+                self.pack_beside_others(&state, &key)?;
+                packed += 1;
+            }
+        }
+        Ok(packed)
     }
 
     /// Reads what changes with a bucket through the unit, before the bucket itself is read.

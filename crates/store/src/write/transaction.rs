@@ -8,6 +8,7 @@ use crate::catalog::{Collection, Shared, State};
 use crate::commit::CommitHook;
 use crate::error;
 use crate::format::log::LINK;
+use crate::format::meta;
 use crate::locks::{ClaimConflict, KeyId, KeyIds, Owner};
 use crate::log::{EntryList, LogRows, SessionFields};
 use crate::view::{Overlay, ReadView};
@@ -263,10 +264,22 @@ impl Transaction {
         if !self.shared.has_joined {
             return Ok(None);
         }
-        let unit = engine.begin().map_err(error::storage)?;
+        let made = self.created_collections();
+        let unit = match made.is_empty() {
+            true => Some(engine.begin().map_err(error::storage)?),
+            false => self.shared.begin_exclusive()?,
+        };
+        let Some(unit) = unit else { return Ok(None) };
         let writes = self.writes.lock();
-        let is_current = |t: &TransactionCollection| t.coll.is_current(&unit);
+        // Nobody else knows those that the transaction has created.
+        let is_current =
+            |t: &TransactionCollection| t.coll.is_uncommitted() || t.coll.is_current(&unit);
         let mut same = writes.collections.iter().all(is_current) && record.is_current(&unit)?;
+        for c in &made {
+            let key = meta::catalog(c.ns().db(), c.ns().coll());
+            let found = unit.get_with(Table::Meta, &key, &mut |_| {});
+            same &= !found.map_err(error::storage)?;
+        }
         for table in Table::ALL {
             let read = writes.read.iter().filter(|(of, _)| *of == table);
             let keys: Vec<&[u8]> = read.map(|(_, key)| &**key).collect();

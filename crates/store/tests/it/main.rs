@@ -10,6 +10,7 @@ mod following;
 mod history;
 mod joined;
 mod joined_capped;
+mod joined_catalog;
 mod joined_series;
 mod log;
 mod mended;
