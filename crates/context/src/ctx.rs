@@ -107,9 +107,32 @@ impl<'a> Ctx<'a, '_> {
             last_use_ms: now,
             command: Some(self.request.body.to_buf()),
             durable_reads: self.generic.promises_durable_reads(),
-            fixed: self.read_state().is_ok_and(|(view, _)| view.is_fixed()),
+            fixed: self.reads_fixed_state(),
             ..CursorInfo::default()
         }
+    }
+    /// Whether the client has asked for one state of the data, for all batches of a cursor. Beside
+    /// other servers each command reads the state at its beginning.
+    fn reads_fixed_state(&self) -> bool {
+        let concern = self.generic.read_concern.as_ref();
+        match self.service.store.is_beside_others() {
+            true => {
+                self.transaction.is_some()
+                    || concern.is_some_and(|c| c.level == ReadLevel::Snapshot)
+            }
+            false => self.read_state().is_ok_and(|(view, _)| view.is_fixed()),
+        }
+    }
+    /// The collection or view that a cursor reads, see [`CursorInfo::reads`].
+    fn read_by(&self, info: &CursorInfo) -> Result<Option<[u8; 16]>> {
+        if info.fixed || !self.service.store.is_beside_others() {
+            return Ok(None);
+        }
+        let Some((db, coll)) = info.ns.split_once('.') else {
+            return Ok(None);
+        };
+        let there = self.collection(&Namespace::new(db, coll)?)?;
+        Ok(there.map(|c| c.uuid()))
     }
     /// Writes the `cursor` field of the reply, and parks the cursor when there is more.
     ///
@@ -122,6 +145,10 @@ impl<'a> Ctx<'a, '_> {
         limit: BatchLimit,
         single: bool,
     ) -> Result<i64> {
+        let info = CursorInfo {
+            reads: self.read_by(&info)?,
+            ..info
+        };
         write_first_batch(
             &self.service.cursors,
             cursor,

@@ -3,7 +3,7 @@
 use context::command::Command;
 use context::connection::{DataWait, WaitRegistration};
 use context::ctx::Ctx;
-use model::{Array, MongoError, Result, Tag, Value, bail, code};
+use model::{Array, MongoError, Namespace, Result, Tag, Value, bail, code};
 use operation::Link;
 use request::args::{Kind, arg, wrong_type};
 use request::spec::{Durability, LatencyKind, OpClass, Privilege, flag};
@@ -215,6 +215,22 @@ impl ActiveCursor {
     }
 }
 
+/// Fails when another server has dropped or renamed what the cursor reads.
+fn check_there(cx: &Ctx<'_, '_>, info: &CursorInfo) -> Result<()> {
+    let Some((uuid, (db, coll))) = info.reads.zip(info.ns.split_once('.')) else {
+        return Ok(());
+    };
+    let now = cx.collection(&Namespace::new(db, coll)?)?;
+    if now.is_none_or(|c| c.uuid() != uuid) {
+        bail!(
+            code::QUERY_PLAN_KILLED,
+            "collection dropped or renamed: {}",
+            info.ns
+        );
+    }
+    Ok(())
+}
+
 /// Takes the cursor, or resumes it after a wait.
 fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<ActiveCursor> {
     if let (Some(mut awaits), true) = (cx.conn.awaits.take(), cx.request.waited) {
@@ -242,6 +258,10 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<ActiveCursor> {
         .service
         .cursors
         .take(id, ns, lsid, number, &cx.operation)?;
+    if let Err(e) = check_there(cx, &info) {
+        cx.service.cursors.close(id);
+        return Err(e);
+    }
     if let Err(e) = cx.service.state.failpoints.check_get_more() {
         cx.service.cursors.close(id);
         return Err(resumable(e, &info));

@@ -150,6 +150,17 @@ fn run_case(case: &Json) -> Verdict {
     })
 }
 
+/// What belongs to one server in MongoDB, too: its locks, its profiler, its log, its parameters.
+const OF_ONE_SERVER: &[&str] = &[
+    "system/administration/commands/autoCompact",
+    "system/administration/commands/fsync",
+    "system/administration/commands/fsyncUnlock",
+    "system/administration/commands/getParameter",
+    "system/administration/commands/setParameter",
+    "system/diagnostic/commands/getLog",
+    "system/diagnostic/commands/profile",
+];
+
 #[test]
 fn cases_that_one_server_passes_pass_through_three() {
     let (passed, lost) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -167,12 +178,18 @@ fn cases_that_one_server_passes_pass_through_three() {
         together
     };
     let wanted = |area: &str| crate::behaviour::is_command_area(area);
-    if recorded::run_areas(&wanted, &run).is_none() {
+    let Some(areas) = recorded::run_areas(&wanted, &run) else {
         return;
-    }
+    };
     let (passed, lost) = (passed.into_inner(), lost.into_inner());
     println!("{lost} of {passed} cases that one server passes fail through three");
-    // What belongs to one server in MongoDB, too (fsync, profile, log), capped collections, and
-    // cursors on dropped collections, which go on where the data are kept.
-    assert!(lost * 100 <= passed * 4, "{lost} of {passed}");
+    // Of 6,816 cases 73 were lost.
+    assert!(lost * 1000 <= passed * 11, "{lost} of {passed}");
+    // The others read on in the state in which the cursor was opened, or kill the cursors of several
+    // servers at one of them: 4 were lost.
+    let shared = areas
+        .iter()
+        .filter(|(area, _)| !OF_ONE_SERVER.contains(&area.as_str()));
+    let lost: usize = shared.map(|(_, tally)| tally.failed).sum();
+    assert!(lost * 1000 <= passed, "{lost} of {passed}");
 }
