@@ -96,8 +96,7 @@ pub struct CursorInfo {
     pub durable_reads: bool,
     /// The cursor reads a fixed state of the data, so no change of the catalog ends it.
     pub fixed: bool,
-    /// Beside other servers, one of which may drop it: the identity of the collection or view that
-    /// the cursor reads, unless it reads a fixed state.
+    /// Identity of what it reads, which another server may drop; `None` for a fixed state.
     pub reads: Option<[u8; 16]>,
     /// The rest of the `maxTimeMS` of the opening command, microseconds.
     pub left_us: Option<u64>,

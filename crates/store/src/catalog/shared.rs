@@ -26,8 +26,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 use storage::{CommitPos, Engine, Table, Unit, WriteBatch, WriteClass};
 
-/// Time-series collections whose open buckets a process keeps beside others, before it forgets those
-/// that nobody uses.
+/// Time series whose open buckets a process keeps beside others, before it forgets those that nobody
+/// uses.
 const BUCKET_LISTS_MAX: usize = 1024;
 
 /// State that all collections of a store share.

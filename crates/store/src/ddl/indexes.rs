@@ -45,8 +45,8 @@ pub struct IndexBuild {
     _new: NewIndex,
 }
 
-/// An index that is about to be built: as long as this lives, no sweep takes the index for one whose
-/// builder has given up.
+/// An index that is about to be built: as long as this lives, no sweep takes the index for one that
+/// nobody builds any more.
 struct NewIndex {
     shared: Arc<Shared>,
     index: Arc<Index>,

@@ -12,7 +12,7 @@ use crate::index::KeySet;
 use crate::locks::{KeyId, KeyIds, StripeGuard};
 use crate::view::ReadView;
 use crate::view::capped::{order_key, seq_of};
-use crate::write::capped_order::SharedOrder;
+use crate::write::capped_order::{DELETED_MAX, InsertSize, SharedOrder};
 use crate::write::change::Change;
 use crate::write::chunk;
 use crate::write::mode::Mode;
@@ -30,34 +30,6 @@ use storage::{CursorOpts, KeyRange, RowBatch, Table, WriteBatch};
 const READ_AHEAD_DOCS_FIRST: u64 = 4;
 const READ_AHEAD_DOCS: u64 = 256;
 const READ_AHEAD_BYTES: u64 = 128 << 10;
-/// Most documents that one commit deletes; further ones are deleted by later commits.
-pub(super) const DELETED_MAX: usize = 1024;
-
-/// Documents that are about to be inserted.
-#[derive(Clone, Copy, Default)]
-pub(super) struct InsertSize {
-    /// How many.
-    pub(super) docs: u64,
-    /// Bytes of their BSON.
-    pub(super) bytes: u64,
-    /// The number of the last one, as far as it is known.
-    pub(super) last: u64,
-}
-
-impl InsertSize {
-    pub(super) fn of<'d>(docs: impl Iterator<Item = &'d Doc<'d>>) -> InsertSize {
-        docs.fold(InsertSize::default(), |sum, doc| InsertSize {
-            docs: sum.docs + 1,
-            bytes: sum.bytes + doc.len_bytes() as u64,
-            ..sum
-        })
-    }
-
-    /// With the number of the last document.
-    pub(super) fn up_to(self, last: u64) -> InsertSize {
-        InsertSize { last, ..self }
-    }
-}
 
 /// How an insert makes room in a capped collection.
 pub(super) enum Room<'c> {
@@ -201,7 +173,8 @@ impl Writer<'_> {
         mode.lock(self, keys)
     }
 
-    /// Adds the deletion of old documents to the batch of `s`, for new ones of this size. `None` for a collection without limits.
+    /// Adds the deletion of old documents to the batch of `s`, for new ones of this size.
+    /// `None` for a collection without limits.
     pub(super) fn delete_for_insert(
         &self,
         state: &State,

@@ -15,14 +15,13 @@ use crate::index::KeySet;
 use crate::locks::{KeyId, KeyIds};
 use crate::view::ReadView;
 use crate::view::capped::{order_key, seq_of};
-use crate::write::capped::{DELETED_MAX, InsertSize};
 use crate::write::change::Change;
 use crate::write::mode::Mode;
 use crate::write::modify::{ChunkBatch, Decisions, Scratch};
 use crate::write::reads::WriteReader;
 use crate::write::unit::DocumentUnit;
 use crate::write::writer::Writer;
-use model::{Result, bail, code};
+use model::{Doc, Result, bail, code};
 use std::sync::atomic::Ordering;
 use storage::{CursorOpts, KeyRange, Reader, RowBatch, Table, Unit, WriteBatch};
 
@@ -30,6 +29,35 @@ use storage::{CursorOpts, KeyRange, Reader, RowBatch, Table, Unit, WriteBatch};
 /// go for those that come.
 const FIRST_STEP: usize = 8;
 const STEP: usize = 256;
+
+/// Most documents that one commit deletes; further ones are deleted by later commits.
+pub(super) const DELETED_MAX: usize = 1024;
+
+/// Documents that are about to be inserted.
+#[derive(Clone, Copy, Default)]
+pub(super) struct InsertSize {
+    /// How many.
+    pub(super) docs: u64,
+    /// Bytes of their BSON.
+    pub(super) bytes: u64,
+    /// The number of the last one, as far as it is known.
+    pub(super) last: u64,
+}
+
+impl InsertSize {
+    pub(super) fn of<'d>(docs: impl Iterator<Item = &'d Doc<'d>>) -> InsertSize {
+        docs.fold(InsertSize::default(), |sum, doc| InsertSize {
+            docs: sum.docs + 1,
+            bytes: sum.bytes + doc.len_bytes() as u64,
+            ..sum
+        })
+    }
+
+    /// With the number of the last document.
+    pub(super) fn up_to(self, last: u64) -> InsertSize {
+        InsertSize { last, ..self }
+    }
+}
 
 /// The order of a capped collection during a write that changes it.
 pub(super) struct SharedOrder {

@@ -7,7 +7,8 @@
 use crate::catalog::Collection;
 use crate::commit::WriteUnit;
 use crate::format::meta;
-use crate::write::capped::{InsertSize, Room};
+use crate::write::capped::Room;
+use crate::write::capped_order::InsertSize;
 use crate::write::chunk::{CHUNK_DOCS, Chunk, Scratch, put_entries_of};
 use crate::write::mode::Mode;
 use crate::write::session::StatementLog;

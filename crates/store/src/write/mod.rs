@@ -21,6 +21,7 @@ pub(crate) mod reads;
 pub(crate) mod segments;
 mod series;
 mod series_change;
+mod series_restore;
 mod series_shared;
 pub(crate) mod session;
 mod session_fence;
