@@ -183,8 +183,7 @@ impl Cursors {
         id
     }
 
-    /// Takes a cursor for one operation; give it back with [`Cursors::park`] or end it with
-    /// [`Cursors::close`].
+    /// Takes a cursor for one operation, until [`Cursors::park`] or [`Cursors::close`].
     ///
     /// # Errors
     /// 43 CursorNotFound, 13 Unauthorized for another namespace, 12051 CursorInUse, 50737/50738 for
@@ -236,8 +235,7 @@ impl Cursors {
         }
     }
 
-    /// Leaves a taken cursor in the table while its operation waits for data. Other operations
-    /// still see it as in use.
+    /// Leaves a taken cursor in the table, in use, while its operation waits for data.
     pub fn suspend(&self, id: i64, cursor: Box<dyn Cursor>) {
         if let Some(Slot::InUse {
             info, op, waiting, ..

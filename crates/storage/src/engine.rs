@@ -292,8 +292,8 @@ pub trait Engine: Reader {
 
     /// As [`Engine::begin_checked`], for a change to what other processes keep in memory: with its
     /// commit, every unit conflicts that began before it and commits after it. Other units wait
-    /// meanwhile, so it should be short. It may read ranges: its commit conflicts when one of them has
-    /// changed since it began.
+    /// meanwhile, so it should be short. It may read ranges: its commit conflicts when one of them
+    /// has changed since it began.
     fn begin_exclusive(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
         Ok(None)
     }

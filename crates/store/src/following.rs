@@ -57,15 +57,15 @@ impl Store {
         engine.expect_counters(meta::is_counter);
         let mut shared = Shared::open_without_log(engine, hooks)?;
         shared.has_joined = true;
-        // No other process gets this number.
-        shared.identity = shared.engine.number_rows(1).unwrap_or_default();
+        let peer = Peer::new();
+        shared.peer = peer.0;
         let shared = Arc::new(shared);
         let moment = follower.moment().map_err(error::storage)?;
         Ok(Store {
             following: Some(FollowerState::begin(&shared, &moment)),
             joined: Some(JoinedData {
                 follower,
-                peer: Peer::new(),
+                peer,
                 renewal: OnceLock::new(),
             }),
             handles: Handles::default(),
@@ -125,13 +125,6 @@ impl Store {
         let now = self.collection(coll.ns())?;
         now.filter(|now| now.ident == coll.ident)
             .ok_or_else(|| coll.gone_error())
-    }
-
-    /// The number by which other processes know this one as the owner of what it has begun:
-    /// indexes that it builds, buckets that it has open. No other process has it, not even a later
-    /// one on the same machine. `None` for a store that has not joined others.
-    pub fn identity(&self) -> Option<u64> {
-        self.joined.as_ref().map(|_| self.shared.identity)
     }
 
     /// Whether this process writes the data beside others.

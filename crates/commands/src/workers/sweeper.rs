@@ -1,5 +1,6 @@
 //! Frees the space of dropped collections and indexes if the engine has not done so; after the
-//! start also that of documents and index entries that belong to nothing in the catalog.
+//! start also that of documents and index entries that belong to nothing in the catalog. Ends what
+//! other servers have begun that are not alive any more.
 
 use super::worker::{Class, NextRound, Scope, Worker, never};
 use model::Result;
@@ -37,6 +38,17 @@ fn sweep(service: &Service, unowned: bool, turn: &RoundContext<'_>) -> Result<()
         false => 0,
     };
     service.store.sweep_dropped()?;
+    let operation = service.own_operation();
+    let writer = service.store.writer(&operation);
+    let indexes = writer.sweep_unfinished_indexes(&stop)?;
+    let buckets = writer.sweep_left_buckets(&stop)?;
+    if indexes + buckets > 0 {
+        let message = format!(
+            "other servers have ended: the unfinished indexes of {indexes} collections are \
+                removed, and {buckets} buckets are closed"
+        );
+        service.log('I', "STORAGE", &message);
+    }
     if found > 0 {
         let message = format!("space of {found} identifiers without an owner is given back");
         service.log('W', "STORAGE", &message);

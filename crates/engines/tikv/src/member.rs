@@ -412,12 +412,11 @@ impl Reader for MemberUnit<'_> {
         range: KeyRange<'_>,
         opts: CursorOpts,
     ) -> Result<Box<dyn Cursor>> {
+        // Any commit since the beginning has written the row of a slot, as that of a turn will.
         if self.turn.is_none() {
-            return Err(StorageError::Unsupported(
-                "TiKV does not detect that a range has changed since it was read",
-            ));
+            let why = "TiKV does not detect that a range has changed since it was read";
+            return Err(StorageError::Unsupported(why));
         }
-        // Any commit since the beginning has written the row of a slot, as this one will.
         range.check()?;
         let view = Arc::clone(&self.view);
         Ok(Box::new(ChunkedCursor::new(view, table, range, opts)))

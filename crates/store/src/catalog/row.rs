@@ -43,8 +43,8 @@ pub struct IndexRow {
     pub keyed: bool,
     /// Its entries have marks, if its kind has them.
     pub marked: bool,
-    /// While it is being built beside other processes: the identity of its builder, see
-    /// [`crate::Store::identity`].
+    /// While it is being built beside other processes: the number of the builder's
+    /// [`crate::Peer`].
     pub builder: Option<u64>,
 }
 

@@ -26,8 +26,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 use storage::{CommitPos, Engine, Table, Unit, WriteBatch, WriteClass};
 
-/// Time series whose open buckets a process keeps beside others, before it forgets those that nobody
-/// uses.
+/// Time series whose open buckets a process keeps beside others, before it forgets those that
+/// nobody uses.
 const BUCKET_LISTS_MAX: usize = 1024;
 
 /// State that all collections of a store share.
@@ -57,9 +57,8 @@ pub(crate) struct Shared {
     pub(crate) large: LargestDocument,
     /// Other processes write to the engine, too, see [`crate::Store::join`].
     pub(crate) has_joined: bool,
-    /// Beside other processes: a number that no other process has, see
-    /// [`crate::Store::identity`].
-    pub(crate) identity: u64,
+    /// Beside other processes: the number of this one's [`crate::Peer`].
+    pub(crate) peer: u64,
     /// Beside other processes: the capped collections whose row of the order this process has
     /// written, so that no process that writes alone has changed the collection since.
     pub(crate) known_orders: Mutex<FxHashSet<u32>>,
@@ -170,7 +169,7 @@ impl Shared {
             building: Mutex::default(),
             large: LargestDocument::default(),
             has_joined: false,
-            identity: 0,
+            peer: 0,
             open_buckets: Mutex::default(),
             known_orders: Mutex::default(),
             engine,
@@ -194,7 +193,7 @@ impl Shared {
     /// grows with each insert.
     pub(crate) fn open_mark(&self, number: u64) -> [u8; 16] {
         let mut mark = [0; 16];
-        mark[..8].copy_from_slice(&self.identity.to_be_bytes());
+        mark[..8].copy_from_slice(&self.peer.to_be_bytes());
         mark[8..].copy_from_slice(&number.to_be_bytes());
         mark
     }

@@ -7,6 +7,7 @@ use crate::catalog::{Collection, Shared, State};
 use crate::ddl::filling::{BuildProgress, INDEX_BUILD_ABORTED};
 use crate::ddl::logged::Note;
 use crate::index::Index;
+use crate::peers::Peer;
 use crate::write::writer::Writer;
 use model::{Doc, DocBuf, ErrorKind, MongoError, Namespace, Result, code};
 use std::sync::Arc;
@@ -217,7 +218,11 @@ impl Writer<'_> {
         let index = Index::open(ident, spec, false, 0, hooks)?;
         self.shared.check_engine(&index)?;
         index.watch_changes(self.count());
-        let builder = self.shared.has_joined.then_some(self.shared.identity);
+        let builder = self.shared.has_joined.then_some(self.shared.peer);
+        if let Some(builder) = builder {
+            // Others remove the indexes of builders that are not alive.
+            self.shared.say_alive(Peer(builder))?;
+        }
         let index = Arc::new(index.with_builder(builder));
         self.shared.building.lock().insert(ident);
         Ok(NewIndex {
@@ -380,7 +385,7 @@ impl Writer<'_> {
     pub(super) fn has_given_up(&self, index: &Index, is_alive: &dyn Fn(u64) -> bool) -> bool {
         !index.is_ready()
             && match index.builder() {
-                Some(builder) if builder == self.shared.identity => {
+                Some(builder) if builder == self.shared.peer => {
                     !self.shared.building.lock().contains(&index.ident())
                 }
                 builder => !builder.is_some_and(is_alive),

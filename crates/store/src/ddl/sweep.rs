@@ -7,6 +7,7 @@ use crate::ddl::writer::CatalogWriter;
 use crate::error;
 use crate::format::meta;
 use crate::index::Index;
+use crate::peers::Peer;
 use crate::store::Store;
 use model::{ErrorKind, Namespace, Result};
 use storage::{CursorOpts, IdentSet, KeyRange, Table};
@@ -35,11 +36,10 @@ impl CatalogWriter<'_> {
 }
 
 impl CatalogWriter<'_> {
-    /// Beside other processes: removes the unfinished indexes that nobody builds any more, of this
-    /// process and of those that are not alive. `is_alive` gets the identity of another process,
-    /// see [`Store::identity`]; a process that builds on although it was taken for dead finds its
-    /// index removed. To be called about every minute by one process; several may. Does nothing
-    /// for a store that writes alone, which removes them when a collection is opened.
+    /// Beside other servers: removes the unfinished indexes that nobody builds any more, of this
+    /// server and of those that are not alive. A server that builds on although it was taken for
+    /// dead finds its index removed. To be called about every minute by one server; several may.
+    /// Does nothing for a store that writes alone, which removes them when a collection is opened.
     ///
     /// # Output
     /// How many collections had some; those in use are left to the next call.
@@ -49,11 +49,7 @@ impl CatalogWriter<'_> {
     ///
     /// # Errors
     /// Those of `go_on`; engine failures.
-    pub fn sweep_unfinished_indexes(
-        &self,
-        is_alive: &dyn Fn(u64) -> bool,
-        go_on: &dyn Fn() -> Result<()>,
-    ) -> Result<usize> {
+    pub fn sweep_unfinished_indexes(&self, go_on: &dyn Fn() -> Result<()>) -> Result<usize> {
         if self.begin_moment()?.is_none() {
             return Ok(0);
         }
@@ -67,7 +63,8 @@ impl CatalogWriter<'_> {
                 continue;
             };
             let writer = c.writer(self.operation);
-            let is_meant = |index: &Index| writer.has_given_up(index, is_alive);
+            let is_alive = |peer| self.counts_as_alive(peer);
+            let is_meant = |index: &Index| writer.has_given_up(index, &is_alive);
             number += usize::from(c.indexes().iter().any(|i| is_meant(i)));
             match writer.remove_unfinished(&is_meant) {
                 // Another process has changed the catalog: the next call looks again.
@@ -78,9 +75,8 @@ impl CatalogWriter<'_> {
         Ok(number)
     }
 
-    /// Beside other processes: packs the buckets that processes have left open which are not alive,
-    /// as [`CatalogWriter::sweep_unfinished_indexes`] takes it. A process that was taken for dead
-    /// opens new ones.
+    /// Beside other servers: packs the buckets that servers have left open which are not alive. A
+    /// server that was taken for dead opens new ones.
     ///
     /// # Output
     /// How many were packed.
@@ -90,14 +86,11 @@ impl CatalogWriter<'_> {
     ///
     /// # Errors
     /// Those of `go_on`; engine failures.
-    pub fn sweep_left_buckets(
-        &self,
-        is_alive: &dyn Fn(u64) -> bool,
-        go_on: &dyn Fn() -> Result<()>,
-    ) -> Result<usize> {
+    pub fn sweep_left_buckets(&self, go_on: &dyn Fn() -> Result<()>) -> Result<usize> {
         if self.begin_moment()?.is_none() {
             return Ok(0);
         }
+        let is_alive = |peer| self.counts_as_alive(peer);
         let is_series = |row: &CatalogRow| row.options.doc().contains("timeseries");
         let mut number = 0;
         for ns in self.collections_with(go_on, &is_series)? {
@@ -105,7 +98,7 @@ impl CatalogWriter<'_> {
             let Some(c) = self.collection(&ns)? else {
                 continue;
             };
-            match c.writer(self.operation).pack_left(is_alive, go_on) {
+            match c.writer(self.operation).pack_left(&is_alive, go_on) {
                 // Another process has changed the catalog: the next call looks again.
                 Err(e) if e.is(ErrorKind::SetAside) || e.is_collection_gone() => {}
                 packed => number += packed?,
@@ -116,6 +109,12 @@ impl CatalogWriter<'_> {
 }
 
 impl Store {
+    /// Whether a server with this number may be alive.
+    fn counts_as_alive(&self, peer: u64) -> bool {
+        // In doubt it is.
+        self.is_alive(Peer(peer)).unwrap_or(true)
+    }
+
     /// Deletes the records of dropped identifiers whose keys are gone from disk. Cheap; to be
     /// called about every minute.
     ///

@@ -203,12 +203,12 @@ impl Index {
         }
     }
 
-    /// This index with the identity of the process that builds it.
+    /// This index with the number of the server that builds it.
     pub(crate) fn with_builder(self, builder: Option<u64>) -> Index {
         Index { builder, ..self }
     }
 
-    /// The identity of the process that builds it beside others.
+    /// The number of the server that builds it beside others.
     pub(crate) fn builder(&self) -> Option<u64> {
         self.builder
     }

@@ -20,7 +20,7 @@ use crate::write::modify::{ChunkBatch, Decisions, Scratch, want_entries};
 use crate::write::reads::WriteReader;
 use crate::write::unit::DocumentUnit;
 use crate::write::writer::Writer;
-use model::{Doc, Result};
+use model::Result;
 use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering;
 use storage::{CursorOpts, KeyRange, RowBatch, Table, WriteBatch};

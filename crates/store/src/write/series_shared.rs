@@ -173,7 +173,7 @@ impl Writer<'_> {
         let each = &mut |key: &[u8], mark: &[u8]| {
             // A process that wrote alone has left no owner.
             let owner = mark.first_chunk::<8>().map(|b| u64::from_be_bytes(*b));
-            if owner.is_none_or(|owner| owner == self.shared.identity || !is_alive(owner)) {
+            if owner.is_none_or(|owner| owner == self.shared.peer || !is_alive(owner)) {
                 left.extend(bucket::of(key).map(|key| (key, owner)));
             }
             true
@@ -184,7 +184,7 @@ impl Writer<'_> {
         let mut packed = 0;
         for (key, owner) in left {
             go_on()?;
-            let is_own = owner == Some(self.shared.identity);
+            let is_own = owner == Some(self.shared.peer);
             if !is_own || !self.buckets.lock().knows(&key) {
                 self.pack_beside_others(&state, &key)?;
                 packed += 1;

@@ -164,11 +164,18 @@ fn unfinished(member: &Member) -> usize {
     indexes.iter().filter(|i| !i.is_ready()).count()
 }
 
-fn sweep_indexes(member: &Member, is_alive: &dyn Fn(u64) -> bool) -> usize {
+fn sweep_indexes(member: &Member) -> usize {
     let writer = member.store.writer(crate::test_operation());
-    writer
-        .sweep_unfinished_indexes(is_alive, &|| Ok(()))
-        .unwrap()
+    writer.sweep_unfinished_indexes(&|| Ok(())).unwrap()
+}
+
+/// From now on the first one counts as dead, and the others as alive.
+fn let_first_die(all: &[Member]) {
+    let now_ms = 4_000_000_000_000;
+    all[0].engine.set_time_ms(now_ms);
+    all.iter().for_each(|m| m.store.say_alive().unwrap());
+    all[0].engine.set_time_ms(now_ms + 60_000);
+    all[1..].iter().for_each(|m| m.store.say_alive().unwrap());
 }
 
 #[test]
@@ -178,13 +185,13 @@ fn the_index_of_a_builder_that_has_died_is_removed() {
     all[0].insert(&[doc! { "_id": 1i32, "k": 1i32 }]);
     let mut build = None;
     begin_index(&all[0], &mut build);
-    let dead = all[0].store.identity().unwrap();
     assert!(all.iter().all(|member| unfinished(member) == 1));
     // As long as it is alive, nobody removes it, not even itself.
-    assert_eq!(sweep_indexes(&all[1], &|who| who == dead), 0);
-    assert_eq!(sweep_indexes(&all[0], &|_| false), 0);
+    assert_eq!(sweep_indexes(&all[1]), 0);
+    let_first_die(&all);
+    assert_eq!(sweep_indexes(&all[0]), 0);
     assert!(all.iter().all(|member| unfinished(member) == 1));
-    assert_eq!(sweep_indexes(&all[1], &|who| who != dead), 1);
+    assert_eq!(sweep_indexes(&all[1]), 1);
     assert!(
         all.iter()
             .all(|member| member.find().unwrap().indexes().is_empty())
@@ -201,7 +208,7 @@ fn the_index_of_a_builder_that_has_died_is_removed() {
             )
     });
     assert_eq!(ended.unwrap_err().code(), 276);
-    assert_eq!(sweep_indexes(&all[2], &|_| false), 0);
+    assert_eq!(sweep_indexes(&all[2]), 0);
     let c = all[2].find().unwrap();
     assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
 }
@@ -326,13 +333,13 @@ fn buckets_of_a_store_that_has_died_are_packed() {
         member.insert(&[doc! { "t": Value::Date(5), "_id": n as i32 }]);
     }
     assert_eq!(open_buckets(&all[0]), STORES);
-    let dead = all[0].store.identity().unwrap();
     let sweep = |store: &Store| {
         let writer = store.writer(crate::test_operation());
-        writer
-            .sweep_left_buckets(&|who| who != dead, &|| Ok(()))
-            .unwrap()
+        writer.sweep_left_buckets(&|| Ok(())).unwrap()
     };
+    all.iter().for_each(|m| m.store.say_alive().unwrap());
+    assert_eq!(sweep(&all[1].store), 0);
+    let_first_die(&all);
     assert_eq!(sweep(&all[1].store), 1);
     assert_eq!(sweep(&all[2].store), 0);
     assert_eq!(open_buckets(&all[0]), STORES - 1);
