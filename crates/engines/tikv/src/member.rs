@@ -406,20 +406,14 @@ impl Reader for MemberUnit<'_> {
         self.view.multi_get(table, keys, each)
     }
 
-    fn cursor(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        opts: CursorOpts,
-    ) -> Result<Box<dyn Cursor>> {
-        // Any commit since the beginning has written the row of a slot, as that of a turn will.
-        if self.turn.is_none() {
-            let why = "TiKV does not detect that a range has changed since it was read";
-            return Err(StorageError::Unsupported(why));
+    fn cursor(&self, of: Table, range: KeyRange<'_>, how: CursorOpts) -> Result<Box<dyn Cursor>> {
+        if self.turn.is_some() {
+            // Any commit since the beginning has written the row of a slot, as this one will.
+            return SharedView(Arc::clone(&self.view)).cursor(of, range, how);
         }
-        range.check()?;
-        let view = Arc::clone(&self.view);
-        Ok(Box::new(ChunkedCursor::new(view, table, range, opts)))
+        Err(StorageError::Unsupported(
+            "TiKV does not detect that a range has changed since it was read",
+        ))
     }
 }
 

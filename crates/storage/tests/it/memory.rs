@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use storage::conformance::{self, Factory};
 use storage::{
-    Durability, Engine, KeyRange, MemoryEngine, Reader, StorageError, Table, Unit, WriteBatch,
+    CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Reader, StorageError, Table, Unit,
+    WriteBatch,
 };
 
 struct Memory;
@@ -131,6 +132,34 @@ fn units_in_progress_conflict_with_an_exclusive_commit() {
     let refused = exclusive.commit(&batch(b"catalog", b"2"), Durability::Buffered);
     assert!(matches!(refused, Err(StorageError::Conflict)));
     commit(before, b"own3").unwrap();
+}
+
+#[test]
+fn an_exclusive_unit_conflicts_when_a_range_that_it_has_read_changes() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new_checked());
+    let count = |unit: &dyn Reader| {
+        let (mut rows, opts) = (0, CursorOpts::default());
+        let mut cursor = unit.cursor(Table::Doc, KeyRange::ALL, opts).unwrap();
+        let each = &mut |_: &[u8], _: &[u8]| {
+            rows += 1;
+            true
+        };
+        while cursor.visit(10, each).unwrap() {}
+        rows
+    };
+    let before = engine.begin().unwrap();
+    let exclusive = engine.begin_exclusive().unwrap().unwrap();
+    assert_eq!(count(&*exclusive), 0);
+    before
+        .commit(&batch(b"own", b"1"), Durability::Buffered)
+        .unwrap();
+    let refused = exclusive.commit(&batch(b"catalog", b"1"), Durability::Buffered);
+    assert!(matches!(refused, Err(StorageError::Conflict)));
+    let exclusive = engine.begin_exclusive().unwrap().unwrap();
+    assert_eq!(count(&*exclusive), 1);
+    exclusive
+        .commit(&batch(b"catalog", b"1"), Durability::Buffered)
+        .unwrap();
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn a_small_collection_is_dropped_in_two_commits() {
     assert_eq!(engine.last_pos().0 - before, 2);
     let opts = CursorOpts::default();
     for table in [Table::Doc, Table::Idx] {
-        let mut cursor = engine.cursor(table, KeyRange::ALL, opts.clone()).unwrap();
+        let mut cursor = engine.cursor(table, KeyRange::ALL, opts).unwrap();
         let each = &mut |_: &[u8], _: &[u8]| panic!("a key is left in {table:?}");
         cursor.visit(1, each).unwrap();
     }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use engine_tikv::{Config, TikvEngine, TikvMember};
 use storage::conformance::{self, Databases};
 use storage::{
-    CommitPos, Durability, Engine, Follower, Reader, Result, StorageError, Table, Unit, WriteBatch,
-    counter_decode,
+    CommitPos, CursorOpts, Durability, Engine, Follower, KeyRange, Reader, Result, StorageError,
+    Table, Unit, WriteBatch, counter_decode,
 };
 
 use crate::tools::{Cluster, config, get, key, open, pd, put};
@@ -173,6 +173,41 @@ fn units_that_meet_an_exclusive_commit_conflict() {
         assert_eq!(get(&members[0], n), None);
         write(begin(&members[n as usize]).expect("a unit"), n).expect("a commit");
     }
+}
+
+#[test]
+fn an_exclusive_unit_conflicts_when_a_range_that_it_has_read_changes() {
+    let Some(pd) = pd() else { return };
+    let members = three(&pd);
+    put(&members[2], 1, b"value").expect("a write");
+    let mut batch = WriteBatch::new();
+    batch.put(Table::Doc, &key(2), b"value");
+    let count = |unit: &dyn Reader| {
+        let mut rows = 0;
+        let opened = unit.cursor(Table::Doc, KeyRange::ALL, CursorOpts::default());
+        let each = &mut |_: &[u8], _: &[u8]| {
+            rows += 1;
+            true
+        };
+        let mut cursor = opened?;
+        while cursor.visit(10, each)? {}
+        Ok::<i32, StorageError>(rows)
+    };
+    let other = begin(&members[1]).expect("a unit");
+    assert!(matches!(count(&other), Err(StorageError::Unsupported(_))));
+    let exclusive = members[0].begin_exclusive().expect("a unit").expect("one");
+    assert_eq!(count(&*exclusive).expect("a count"), 1);
+    // It has begun before.
+    other
+        .commit(&batch, Durability::Buffered)
+        .expect("a commit");
+    let done = exclusive.commit(&batch, Durability::Buffered);
+    assert!(matches!(done, Err(StorageError::Conflict)), "{done:?}");
+    let exclusive = members[0].begin_exclusive().expect("a unit").expect("one");
+    assert_eq!(count(&*exclusive).expect("a count"), 2);
+    exclusive
+        .commit(&batch, Durability::Buffered)
+        .expect("a commit");
 }
 
 #[test]
