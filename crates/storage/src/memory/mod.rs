@@ -46,6 +46,11 @@ impl MemoryEngine {
         self.shared.time_ms.store(now, Ordering::Release);
     }
 
+    /// Calls `act` once, right before the next commit of a unit: for tests of two stores that meet.
+    pub fn before_next_commit(&self, act: Box<dyn FnOnce() + Send>) {
+        *self.shared.before_commit.lock() = Some(act);
+    }
+
     /// An empty engine.
     pub fn new() -> Self {
         Self {
@@ -57,6 +62,7 @@ impl MemoryEngine {
                 kept: OnceLock::new(),
                 announced_pos: AtomicU64::new(0),
                 numbered: AtomicU64::new(0),
+                before_commit: Mutex::default(),
                 time_ms: AtomicU64::new(0),
             }),
             caps: Caps {

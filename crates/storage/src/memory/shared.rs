@@ -23,6 +23,8 @@ pub(super) struct Shared {
     pub(super) announced_pos: AtomicU64,
     /// The numbers of rows that were given so far.
     pub(super) numbered: AtomicU64,
+    /// What a test does right before the next commit of a unit.
+    pub(super) before_commit: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// The shared clock; 0 until it is set.
     pub(super) time_ms: AtomicU64,
 }

@@ -95,6 +95,10 @@ impl Reader for MemoryUnit<'_> {
 
 impl CheckedUnit for MemoryUnit<'_> {
     fn commit(self: Box<Self>, batch: &WriteBatch, _: Durability) -> Result<CommitPos> {
+        let act = self.shared.before_commit.lock().take();
+        if let Some(act) = act {
+            act();
+        }
         let began = self.snapshot.0.pos();
         let is_unchanged = |state: &State| {
             let exclusive_pos = &self.shared.exclusive_pos;

@@ -286,3 +286,90 @@ fn numbers_are_above_those_that_a_store_alone_has_given() {
     }
     validate(&again);
 }
+
+/// Runs `first` on the first store; right before its commit the second one runs `second`.
+pub(crate) fn meet(
+    all: &[Member],
+    first: impl FnOnce(&Member),
+    second: impl FnOnce(&Member) + Send,
+) {
+    std::thread::scope(|s| {
+        let (ready, may_act) = std::sync::mpsc::channel::<()>();
+        let (acted, done) = std::sync::mpsc::channel::<()>();
+        let other = &all[1];
+        s.spawn(move || {
+            may_act.recv().unwrap();
+            second(other);
+            acted.send(()).unwrap();
+        });
+        all[0].engine.before_next_commit(Box::new(move || {
+            ready.send(()).unwrap();
+            done.recv().unwrap();
+        }));
+        first(&all[0]);
+    });
+}
+
+#[test]
+fn two_inserts_that_meet_keep_the_limit_and_the_order() {
+    let all = members();
+    all[0].create_with(&capped(1 << 20, 3)).unwrap();
+    insert_all(0, &all[0], 2);
+    let mut seen = Vec::new();
+    let mut scan = all[2].find().unwrap().tail(false);
+    let see = &mut |row: store::Row<'_>| {
+        seen.push(row.doc.field("_id").as_i64_exact().unwrap());
+        true
+    };
+    let one = document(1, 0);
+    meet(
+        &all,
+        |member| assert_eq!(member.insert(&[document(0, 2)]), 1),
+        |member| {
+            assert_eq!(member.insert(&[one]), 1);
+            // A reader is at the end before the first one commits.
+            all[2].view();
+            scan.visit(100, see).unwrap();
+            scan.pause();
+        },
+    );
+    all[2].view();
+    scan.visit(100, see).unwrap();
+    assert_eq!(seen, [0, 1, 1_000_000, 2]);
+    for member in &all {
+        let found = member.documents();
+        let ids: Vec<i64> = found.iter().map(|d| number(d, "_id")).collect();
+        assert_eq!(ids, [1, 1_000_000, 2]);
+    }
+    validate(&all);
+}
+
+#[test]
+fn a_document_that_grows_while_another_is_inserted_keeps_the_limit() {
+    let all = members();
+    all[0].create_with(&capped(400, 100)).unwrap();
+    insert_all(0, &all[0], 2);
+    let bytes = |member: &Member| -> usize {
+        let found = member.documents();
+        found.iter().map(|d| d.as_bytes().len()).sum()
+    };
+    let pad = "x".repeat(300 - bytes(&all[0]));
+    let grown = doc! { "_id": 1i32, "who": 0i32, "n": 1i32, "pad": &*pad };
+    let large = doc! { "_id": 2i32, "who": 0i32, "n": 2i32, "pad": "y".repeat(100).as_str() };
+    meet(
+        &all,
+        |member| assert_eq!(member.insert(&[large]), 1),
+        |member| {
+            let new = Change::Replace(grown.as_bytes().to_vec());
+            let mut new = Some(new);
+            let key = key_of(&member.find().unwrap(), 1);
+            let changed = member.run(|c| {
+                let writer = c.writer(crate::test_operation());
+                writer.modify(&key, &mut |_| Ok(new.take().unwrap_or(Change::Keep)))
+            });
+            changed.unwrap();
+        },
+    );
+    assert!(bytes(&all[2]) <= 400, "{} bytes", bytes(&all[2]));
+    validate(&all);
+}

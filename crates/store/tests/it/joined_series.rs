@@ -176,3 +176,30 @@ fn a_change_of_the_catalog_does_not_close_buckets() {
     }
     assert_eq!(buckets, 1);
 }
+
+/// A bucket that is emptied, and so removed, while its owner inserts into it.
+#[test]
+fn a_bucket_that_goes_conflicts_with_an_insert_into_it() {
+    let mut all = start();
+    all[1].insert(&[measurement(1, 1, 1)]);
+    crate::joined_capped::meet(
+        &all,
+        |member| assert!(change(member, 1, &|_| Change::Delete)),
+        |member| assert_eq!(member.insert(&[measurement(2, 1, 2)]), 1),
+    );
+    for member in &all {
+        assert_eq!(values(member), [(2, 2)].into());
+    }
+    validate(&all);
+    // The other way round: the owner inserts, and another one empties the bucket.
+    all.swap(0, 1);
+    crate::joined_capped::meet(
+        &all,
+        |member| assert_eq!(member.insert(&[measurement(3, 1, 3)]), 1),
+        |member| assert!(change(member, 2, &|_| Change::Delete)),
+    );
+    for member in &all {
+        assert_eq!(values(member), [(3, 3)].into());
+    }
+    validate(&all);
+}
