@@ -3,9 +3,10 @@
 
 use crate::joined::{Member, STORES, members, ns, on_all};
 use model::{Doc, DocBuf, Result, Value, doc};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use storage::{CursorOpts, KeyRange, Reader, Table};
 use store::{Change, Collection, ModifyOutcome, ReadView};
 
 fn options() -> DocBuf {
@@ -42,6 +43,28 @@ fn validate(all: &[Member]) {
         let c = member.find().unwrap();
         assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
     }
+}
+
+/// Every measurement with a row of its own lies in a bucket with a head, by which indexes find it.
+fn check_heads(member: &Member) {
+    const KEY_LEN: usize = 21;
+    let (mut heads, mut rows) = (BTreeSet::new(), BTreeSet::new());
+    let opts = CursorOpts::default();
+    let mut cursor = member
+        .engine
+        .cursor(Table::Doc, KeyRange::ALL, opts)
+        .unwrap();
+    while cursor
+        .visit(100, &mut |key, _| {
+            match key.len() {
+                KEY_LEN => heads.insert(key.to_vec()),
+                _ => rows.insert(key[..KEY_LEN].to_vec()),
+            };
+            true
+        })
+        .unwrap()
+    {}
+    assert!(rows.is_subset(&heads), "a bucket has lost its head");
 }
 
 /// The keys of the measurements for which `wanted` is true.
@@ -191,6 +214,7 @@ fn a_bucket_that_goes_conflicts_with_an_insert_into_it() {
         assert_eq!(values(member), [(2, 2)].into());
     }
     validate(&all);
+    check_heads(&all[0]);
     // The other way round: the owner inserts, and another one empties the bucket.
     all.swap(0, 1);
     crate::joined_capped::meet(
@@ -202,4 +226,5 @@ fn a_bucket_that_goes_conflicts_with_an_insert_into_it() {
         assert_eq!(values(member), [(3, 3)].into());
     }
     validate(&all);
+    check_heads(&all[0]);
 }
