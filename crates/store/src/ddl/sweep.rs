@@ -9,7 +9,7 @@ use crate::format::meta;
 use crate::index::Index;
 use crate::peers::Peer;
 use crate::store::Store;
-use model::{ErrorKind, Namespace, Result};
+use model::{ErrorKind, MongoError, Namespace, Result};
 use storage::{CursorOpts, IdentSet, KeyRange, Table};
 
 impl CatalogWriter<'_> {
@@ -24,8 +24,14 @@ impl CatalogWriter<'_> {
         let mut result = Ok(());
         for ns in self.shared.take_abandoned_builds() {
             // A collection that is opened again has no unfinished indexes.
-            let there = self.collection(&ns).transpose();
-            let removed = there.map_or(Ok(true), |c| c?.writer(self.operation).remove_abandoned());
+            let there = self.begin_moment().and_then(|_| self.collection(&ns));
+            let removed = there
+                .and_then(|c| c.map_or(Ok(true), |c| c.writer(self.operation).remove_abandoned()));
+            let removed = match removed {
+                // Another process has changed the catalog.
+                Err(e) if self.joined.is_some() && is_outdated(&e) => Ok(false),
+                removed => removed,
+            };
             if !matches!(removed, Ok(true)) {
                 self.shared.record_abandoned_build(&ns);
             }
@@ -68,7 +74,7 @@ impl CatalogWriter<'_> {
             number += usize::from(c.indexes().iter().any(|i| is_meant(i)));
             match writer.remove_unfinished(&is_meant) {
                 // Another process has changed the catalog: the next call looks again.
-                Err(e) if e.is(ErrorKind::SetAside) || e.is_collection_gone() => {}
+                Err(e) if is_outdated(&e) => {}
                 removed => _ = removed?,
             }
         }
@@ -100,7 +106,7 @@ impl CatalogWriter<'_> {
             };
             match c.writer(self.operation).pack_left(&is_alive, go_on) {
                 // Another process has changed the catalog: the next call looks again.
-                Err(e) if e.is(ErrorKind::SetAside) || e.is_collection_gone() => {}
+                Err(e) if is_outdated(&e) => {}
                 packed => number += packed?,
             }
         }
@@ -222,4 +228,9 @@ impl Store {
         })?;
         Ok(found)
     }
+}
+
+/// Whether another process has changed the catalog since the collection was found.
+fn is_outdated(e: &MongoError) -> bool {
+    e.is(ErrorKind::SetAside) || e.is_collection_gone()
 }
