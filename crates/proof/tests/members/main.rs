@@ -2,10 +2,12 @@
 //! write. `QUARRY_TIKV_PD` names an existing cluster; otherwise one is started, if there is one for
 //! tests.
 
+mod counts;
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine_tikv::{Config, TikvMember};
 use model::{Doc, DocBuf, Namespace, Result, Value, doc};
@@ -57,6 +59,12 @@ impl Cluster {
         let name = format!("s{}-{}-{number}", now.as_micros(), std::process::id());
         Config::at(self.pd.clone(), name)
     }
+}
+
+/// Held by a test while it uses a cluster: requests are counted for the whole process.
+fn take_turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Server {
@@ -202,6 +210,7 @@ fn all_servers_write_one_collection_and_its_indexes() {
     let Some(cluster) = Cluster::open() else {
         return;
     };
+    let _turn = take_turn();
     let all = servers(&cluster);
     let made = on_all(&all, |_, server| server.create());
     assert_eq!(made.iter().filter(|made| **made).count(), 1);
@@ -245,6 +254,7 @@ fn a_dropped_collection_takes_no_write_of_another_server() {
     let Some(cluster) = Cluster::open() else {
         return;
     };
+    let _turn = take_turn();
     let all = servers(&cluster);
     assert!(all[0].create());
     let (written, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
