@@ -55,7 +55,7 @@ site: ## build the documents as a static site in target/site and check its links
 	@scripts/site.sh
 
 format: ## run rustfmt over every file
-	@git ls-files -z '*.rs' ':!natives/rocksdb-sys/src/bindings.rs' | xargs -0 rustfmt --edition 2024
+	@git ls-files -z '*.rs' ':!natives/rocksdb-sys/src/bindings.rs' ':!third_party' | xargs -0 rustfmt --edition 2024
 
 lint: ## run clippy; warnings are errors
 	@$(natives) && cargo clippy --workspace --all-targets --locked -- -D warnings

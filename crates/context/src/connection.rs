@@ -122,6 +122,11 @@ impl Connection {
         self.view = view;
     }
 
+    /// The state that was set.
+    pub fn view(&self) -> Option<&ReadView> {
+        self.view.as_ref()
+    }
+
     /// Notes that the operation waits from this monotonic microsecond on.
     pub fn waits(&mut self, on: &WaitFor, now_us: u64) {
         match on {

@@ -31,7 +31,7 @@ use context::retry::Retry;
 use context::spent::Mark;
 use default_concerns::fill_defaults;
 use hold_back::Admission;
-use model::{Doc, DocWriter, MongoError, Result, bail, code};
+use model::{Doc, DocWriter, ErrorKind, MongoError, Result, bail, code};
 use observe::FinishedOperation;
 use operation::Link;
 use perform::{CommandFailure, CommandResult, closes, perform};
@@ -107,7 +107,7 @@ impl Dispatcher {
 
     fn answer(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Outcome {
         let start = reply.len();
-        let mut result = self.dispatch(conn, request, reply);
+        let mut result = self.dispatch(conn, request, true, reply);
         // No reply has been sent yet, so a command whose collection was replaced runs again on the
         // new collection.
         for _ in 0..=REPLACED_RETRIES {
@@ -116,7 +116,7 @@ impl Dispatcher {
             }
             self.service.store.wait_for_catalog();
             reply.truncate(start);
-            result = self.dispatch(conn, request, reply);
+            result = self.dispatch(conn, request, false, reply);
         }
         let outcome = match result {
             Ok(outcome) => outcome,
@@ -137,17 +137,20 @@ impl Dispatcher {
     }
 
     /// Finds the command, runs it and counts it.
+    ///
+    /// # Input
+    /// `first`: it did not run yet.
     fn dispatch(
         &self,
         conn: &mut Connection,
         request: &Request<'_>,
+        first: bool,
         reply: &mut Vec<u8>,
     ) -> CommandResult {
         if !request.validated {
             validate(request)?;
         }
-        self.prepare(conn)?;
-        let (row, run) = self.find(request.body)?;
+        let (row, run) = self.prepare(conn, request, first)?;
         conn.is_secret = self.commands.is_secret(row.command, request.body);
         let set_aside = conn.set_aside.take();
         if !request.waited {
@@ -178,6 +181,7 @@ impl Dispatcher {
         conn.operation.reads().reset();
         let (start, mark) = (reply.len(), Mark::set(&self.service));
         let result = self.run(conn, request, row.command, run, reply);
+        let result = self.end_moment(conn, result);
         Mark::end(mark, &self.service, &mut conn.spent);
         conn.woken_by = None;
         counters.end(result.is_err());
@@ -217,15 +221,57 @@ impl Dispatcher {
         result
     }
 
-    /// Prepares a connection for a request. Beside other servers, the request reads the state at
-    /// its beginning.
-    fn prepare(&self, conn: &mut Connection) -> Result<()> {
+    /// Prepares a connection for a request, and finds its command. Beside other servers, the request
+    /// reads the state at its beginning.
+    fn prepare(
+        &self,
+        conn: &mut Connection,
+        request: &Request<'_>,
+        first: bool,
+    ) -> Result<(&CommandCounters, Run)> {
         // The reply of the previous request may not have been sent yet.
         self.release_reply(conn);
-        if let Some(view) = self.service.store.begin_moment()? {
+        let store = &self.service.store;
+        let found = self.find(request.body);
+        let is_repeatable = |c: &Spec| c.is(flag::RUNS_AGAIN) || c.is(flag::RETRYABLE);
+        let may_expect = found
+            .as_ref()
+            .is_ok_and(|(row, _)| is_repeatable(row.command))
+            && first
+            && !request.waited
+            && !request.body.contains("autocommit");
+        let view = match may_expect {
+            true => store.expect_moment()?,
+            false => store.begin_moment()?,
+        };
+        if let Some(view) = view {
+            let (operation, expected) = (&conn.operation, view.expectation());
+            operation.set_moment(view.pos().map_or(0, |pos| pos.0));
+            operation.expect(if may_expect { expected } else { 0 });
             conn.set_view(Some(view));
         }
-        Ok(())
+        found
+    }
+
+    /// The result of a command, unless its moment was outdated: then it has done nothing and runs
+    /// again at another moment.
+    fn end_moment(&self, conn: &Connection, result: CommandResult) -> CommandResult {
+        let Some(view) = conn.view() else {
+            return result;
+        };
+        let operation = &conn.operation;
+        if matches!(&result, Ok(Outcome::Wait { .. })) && !operation.is_outdated() {
+            return result;
+        }
+        match (self.service.store.end_moment(view, operation), result) {
+            (Err(error), _) if error.is(ErrorKind::Outdated) => Err(CommandFailure {
+                error,
+                due: None,
+                again: true,
+            }),
+            (Err(error), Ok(_)) => Err(error.into()),
+            (_, result) => result,
+        }
     }
 
     /// Ends an operation whose reply had to wait for the journal, once the reply may be sent or the

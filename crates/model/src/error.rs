@@ -22,6 +22,9 @@ pub enum ErrorKind {
     CollectionGone,
     /// The operation has done nothing; it runs again when what it waits for is released.
     SetAside,
+    /// The operation has done nothing: something was announced since the state that it rests on. It
+    /// runs again at a new moment.
+    Outdated,
     /// A division by zero in an expression.
     DivisionByZero,
 }

@@ -71,6 +71,12 @@ pub struct Operation {
     passes_block: AtomicBool,
     reads: ReadCounters,
     writes: WriteCounters,
+    /// The state at its beginning; 0 when no unit may begin there.
+    moment: AtomicU64,
+    /// A hash of the announcements that are expected of the moment; 0 once they were compared.
+    expected: AtomicU64,
+    /// They were others.
+    is_outdated: AtomicBool,
     progress: Mutex<Option<Progress>>,
 }
 
@@ -103,6 +109,9 @@ impl Operation {
             user_writes,
             passes_block: AtomicBool::new(false),
             reads: ReadCounters::default(),
+            moment: AtomicU64::new(0),
+            expected: AtomicU64::new(0),
+            is_outdated: AtomicBool::new(false),
             writes: WriteCounters::default(),
             progress: Mutex::new(None),
         }
@@ -256,6 +265,43 @@ impl Operation {
     /// The connection of the client.
     pub fn link(&self) -> Option<&Arc<dyn Link>> {
         self.link.as_ref()
+    }
+
+    /// Sets the position of the state at which its first unit may begin; 0 for none.
+    pub fn set_moment(&self, pos: u64) {
+        self.moment.store(pos, Ordering::Relaxed);
+    }
+
+    /// Sets a hash of the announcements that are expected of the moment; 0 when they were compared.
+    pub fn expect(&self, announced: u64) {
+        self.expected.store(announced, Ordering::Relaxed);
+        self.is_outdated.store(false, Ordering::Relaxed);
+    }
+
+    /// Compares the expected announcements with those of the operation's first unit. False when
+    /// they differ: then nothing may be written, and the operation has to run again.
+    pub fn confirm(&self, announced: u64) -> bool {
+        match self.expected.load(Ordering::Relaxed) {
+            0 => true,
+            expected if expected == announced => {
+                self.expected.store(0, Ordering::Relaxed);
+                true
+            }
+            _ => {
+                self.is_outdated.store(true, Ordering::Relaxed);
+                false
+            }
+        }
+    }
+
+    /// Whether [`Operation::confirm`] has returned false.
+    pub fn is_outdated(&self) -> bool {
+        self.is_outdated.load(Ordering::Relaxed)
+    }
+
+    /// The position of the state at which a unit may begin, once; 0 afterwards.
+    pub fn take_moment(&self) -> u64 {
+        self.moment.swap(0, Ordering::Relaxed)
     }
 
     /// The counters of what the operation has read.

@@ -244,12 +244,13 @@ impl SessionWrites {
     /// # Errors
     /// 251 NoSuchTransaction, 256 TransactionCommitted, 225 TransactionTooOld.
     pub fn resume(&mut self, store: &Store, number: i64) -> Result<Arc<Transaction>> {
-        self.check(store, number)?;
+        // Its commit compares the record of the session.
         if let Some((n, transaction)) = self.running()
             && n == number
         {
             return Ok(Arc::clone(transaction));
         }
+        self.check(store, number)?;
         match &self.transaction {
             State::Committed(n, _) if *n == number => Err(committed_error(number)),
             State::Aborted(n) if *n == number => Err(aborted_error(number)),

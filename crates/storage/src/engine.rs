@@ -200,6 +200,15 @@ pub trait Snapshot: Reader {
 
     /// How long the snapshot has been held.
     fn age(&self) -> Duration;
+
+    /// Compares the announcements of the state with those that were expected, unless a read has
+    /// done that; see [`crate::Follower::begin_moment`].
+    ///
+    /// # Errors
+    /// [`StorageError::Outdated`] when they are others.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A unit of work in an engine that detects conflicts: all its reads see the state at its
@@ -288,6 +297,18 @@ pub trait Engine: Reader {
     /// there the locks of the caller prevent conflicts. See [`crate::Unit`].
     fn begin_checked(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
         Ok(None)
+    }
+
+    /// As [`Engine::begin_checked`], for a unit that may begin earlier: at the moment `at` of this
+    /// process ([`crate::Follower`]), whose state it then reads. It may read the keys
+    /// in the request with which it begins.
+    fn begin_early(
+        &self,
+        at: CommitPos,
+        keys: &[(Table, &[u8])],
+    ) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
+        let _ = (at, keys);
+        self.begin_checked()
     }
 
     /// As [`Engine::begin_checked`], for a change to what other processes keep in memory: with its

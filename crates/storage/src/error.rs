@@ -86,6 +86,10 @@ pub enum StorageError {
     /// data. Nothing was done; the same call may work later, here or on another server.
     #[error("the data cannot be reached: {0}")]
     Unreachable(String),
+    /// The announcements of a state are others than those that were expected of it, see
+    /// [`crate::Follower::begin_moment`]. Nothing was read.
+    #[error("something was announced since the state that the operation rests on")]
+    Outdated,
     /// A snapshot or a cursor is older than the time for which the engine keeps overwritten
     /// versions.
     #[error("the state read from is {age_s} s old, the storage engine keeps it for {kept_s} s")]
@@ -158,6 +162,7 @@ impl StorageError {
             | Self::Unsupported(_)
             | Self::Busy(_)
             | Self::Unreachable(_)
+            | Self::Outdated
             | Self::SnapshotTooOld { .. }
             | Self::Locked { .. }
             | Self::ForeignDirectory { .. }

@@ -22,4 +22,16 @@ pub trait Follower: Engine {
     /// [`crate::StorageError::Unsupported`] while the writer announces nothing;
     /// [`crate::StorageError::Busy`] while a commit is only partly visible.
     fn moment(&self) -> Result<Moment>;
+
+    /// As [`Follower::moment`], without asking for the announcements: they are expected to be those
+    /// of an earlier moment. The first read of the state compares them, and fails with
+    /// [`crate::StorageError::Outdated`] when they are others; so does [`Snapshot::check`]. `None`
+    /// when they are known to be others, or when the engine always asks.
+    ///
+    /// # Errors
+    /// As [`Follower::moment`].
+    fn begin_moment(&self, announced: &[u8]) -> Result<Option<Arc<dyn Snapshot>>> {
+        let _ = announced;
+        Ok(None)
+    }
 }

@@ -32,6 +32,22 @@ impl dyn Engine + '_ {
     }
 }
 
+impl dyn Engine + '_ {
+    /// As [`Engine::begin_early`], for a unit.
+    ///
+    /// # Cost
+    /// As [`Engine::begin`].
+    ///
+    /// # Errors
+    /// As [`Engine::snapshot`].
+    pub fn begin_at(&self, at: CommitPos, keys: &[(Table, &[u8])]) -> Result<Unit<'_>> {
+        Ok(match self.begin_early(at, keys)? {
+            Some(unit) => Unit::Checked(unit),
+            None => Unit::Locked(self),
+        })
+    }
+}
+
 impl Unit<'_> {
     /// Whether another process, which does not know our locks, may change what this unit reads.
     pub fn is_checked(&self) -> bool {

@@ -12,6 +12,7 @@ pub fn storage(e: StorageError) -> MongoError {
         StorageError::KeyTooLong { .. } | StorageError::TooLarge { .. } => {
             code::BSON_OBJECT_TOO_LARGE
         }
+        StorageError::Outdated => code::QUERY_PLAN_KILLED,
         StorageError::ReadOnly { .. } => code::NOT_WRITABLE_PRIMARY,
         StorageError::Closed => code::INTERRUPTED_AT_SHUTDOWN,
         StorageError::Unsupported(_) => code::COMMAND_NOT_SUPPORTED,
@@ -30,7 +31,11 @@ pub fn storage(e: StorageError) -> MongoError {
         | StorageError::Contract(_)
         | StorageError::Undetermined => code::INTERNAL_ERROR,
     };
-    MongoError::new(code, e.to_string())
+    let kind = match &e {
+        StorageError::Outdated => ErrorKind::Outdated,
+        _ => ErrorKind::Plain,
+    };
+    MongoError::new(code, e.to_string()).kind(kind)
 }
 
 /// An index entry is longer than the engine takes. MongoDB has no such limit; this one is several

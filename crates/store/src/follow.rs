@@ -8,13 +8,14 @@
 //! not know: how moments are asked for, the store.
 
 use crate::catalog::Shared;
+use crate::error;
 use crate::view::{CollectionCache, ReadView};
 use arc_swap::ArcSwap;
 use model::Result;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use storage::{Moment, Table};
+use storage::{Follower, Moment, Table};
 
 /// Whether a store that follows keeps the row in memory: a catalog row, a mark of a collection or
 /// an index, a setting.
@@ -76,6 +77,33 @@ impl FollowerState {
     pub(crate) fn newest(&self) -> ReadView {
         let latest = self.newest.load().latest.load_full();
         ReadView::clone(&latest)
+    }
+
+    /// A view of now, which is expected to belong to the newest generation. `None` when it does
+    /// not. It is not the newest view before it was checked.
+    pub(crate) fn expect_view(
+        &self,
+        shared: &Shared,
+        follower: &dyn Follower,
+    ) -> Result<Option<ReadView>> {
+        let newest = self.newest.load();
+        if !newest.is_renewed.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        let begun = follower.begin_moment(&newest.announced);
+        let moment = begun.map_err(error::storage)?.map(|snapshot| Moment {
+            snapshot,
+            announced: newest.announced.clone(),
+        });
+        Ok(moment.map(|moment| ReadView::of_moment(shared, &moment, &newest.opened)))
+    }
+
+    /// Makes a view that was checked the newest one.
+    pub(crate) fn keep(&self, view: &ReadView) {
+        let newest = self.newest.load();
+        if view.shares(&newest.opened) && view.pos() > newest.latest.load().pos() {
+            newest.latest.store(Arc::new(view.clone()));
+        }
     }
 
     /// See [`crate::Store::view_of`].

@@ -13,8 +13,9 @@ use crate::peers::Peer;
 use crate::store::{JoinedData, Store, check_layout};
 use crate::view::ReadView;
 use model::{Namespace, Result, bail, code};
+use operation::Operation;
 use std::sync::{Arc, OnceLock};
-use storage::{Engine, Follower, Moment};
+use storage::{Engine, Follower, Moment, StorageError};
 
 impl Store {
     /// Opens a store over an engine to which another process writes, at one of its moments.
@@ -94,6 +95,45 @@ impl Store {
         let moment = joined.follower.moment().map_err(error::storage)?;
         let renew = &mut || joined.renewal.get().map_or(Ok(()), |renewal| renewal());
         self.view_of(&moment, renew).map(Some)
+    }
+
+    /// As [`Store::begin_moment`], for an operation that can be run again: the first read of the
+    /// view may fail with [`model::ErrorKind::Outdated`], and so may [`Store::end_moment`], which
+    /// has to be called at the end of the operation. Then nothing was read, and nothing was written by an
+    /// operation that was told of the view ([`Operation::expect`], [`Operation::set_moment`]).
+    ///
+    /// # Cost
+    /// It spares the request for the announcements, which goes with the first read.
+    ///
+    /// # Errors
+    /// As [`Store::begin_moment`].
+    pub fn expect_moment(&self) -> Result<Option<ReadView>> {
+        if let (Some(following), Some(joined)) = (&self.following, &self.joined)
+            && let Some(view) = following.expect_view(&self.shared, joined.follower.as_ref())?
+        {
+            return Ok(Some(view));
+        }
+        self.begin_moment()
+    }
+
+    /// Checks the view of an operation, see [`Store::expect_moment`], and what its first unit has
+    /// found.
+    ///
+    /// # Cost
+    /// None after the view was read.
+    ///
+    /// # Errors
+    /// [`model::ErrorKind::Outdated`] when it does not belong to the generation that was expected;
+    /// engine failures.
+    pub fn end_moment(&self, view: &ReadView, operation: &Operation) -> Result<()> {
+        if operation.is_outdated() {
+            return Err(error::storage(StorageError::Outdated));
+        }
+        view.check()?;
+        if let Some(following) = &self.following {
+            following.keep(view);
+        }
+        Ok(())
     }
 
     /// The view of a moment. `renew` is called when something was announced since the newest

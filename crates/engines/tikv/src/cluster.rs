@@ -251,6 +251,13 @@ impl Cluster {
         Ok((txn, ts))
     }
 
+    /// Begins a transaction at an earlier timestamp, which no other transaction has, without a
+    /// request. `age`: how long ago the oracle gave it.
+    pub(crate) fn begin_at(&self, ts: u64, age: Duration) -> Transaction {
+        let ts = Timestamp::from_version(ts);
+        self.client().begin_at(ts, age, options())
+    }
+
     /// The value of a key at the time of a transaction, tried once.
     #[expect(clippy::result_large_err, reason = "the client's own error")]
     pub(crate) fn get_in(

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use storage::{Result, StorageError};
-use tikv_client::{Error, Transaction};
+use tikv_client::Transaction;
 
 use crate::cluster::{Change, Cluster, RETRY_FOR};
 use crate::error::corrupt;
@@ -124,7 +124,7 @@ impl CommitExecutor {
         let mut all = vec![self.lease.fence(number)];
         all.extend_from_slice(changes);
         let until = Instant::now() + RETRY_FOR;
-        let mut one_phase = changes.iter().map(size).sum::<usize>() < REQUEST_BYTES;
+        let one_phase = changes.iter().map(size).sum::<usize>() < REQUEST_BYTES;
         let mut doubt = false;
         loop {
             let given_up = Instant::now() >= until;
@@ -140,11 +140,6 @@ impl CommitExecutor {
             }
             match self.cluster.commit(&mut txn, &all) {
                 Ok(at) => return Ok(at),
-                Err(Error::OnePcFailure) => {
-                    // The locks are ordinary ones, and no commit was requested for them.
-                    let _ = self.cluster.roll_back(&mut txn);
-                    one_phase = false;
-                }
                 Err(_) if given_up => return Err(StorageError::Undetermined),
                 Err(_) => std::thread::sleep(PAUSE),
             }

@@ -17,6 +17,7 @@
 //!   authorities is empty: the files are checked before it gets them ([`TlsFiles`]).
 //! - **A lost answer is not a failed commit**: the fence row says what became of it ([`lease`]).
 
+mod announcements;
 mod cluster;
 mod commits;
 mod config;
@@ -39,6 +40,7 @@ mod row_numbers;
 mod slots;
 mod tls;
 mod turn;
+mod unit;
 mod versions;
 mod view;
 

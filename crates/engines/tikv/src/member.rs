@@ -19,22 +19,24 @@ use storage::{
 };
 use tikv_client::Transaction;
 
+use crate::announcements::{ExpectedAnnouncements, SeenAnnouncements};
 use crate::cluster::{Change, Cluster, RETRY_FOR, millis};
 use crate::commits::CacheFilter;
 use crate::config::{
     Config, MEMBER_FORMAT, ROW_OVERHEAD_BYTES, caps, check_format, format_row, start,
 };
 use crate::error::unreachable_error;
-use crate::layout::{Layout, SlotId};
+use crate::layout::{Layout, SCAN_ROWS, SlotId};
 use crate::lease_row::{LeaseOptions, millis_of};
 use crate::membership::Membership;
-use crate::moments::RequestCombiner;
+use crate::moments::{OfferedMoments, RequestCombiner};
 use crate::overlay::{Overlay, WriterCache};
 use crate::ranges;
 use crate::requests;
 use crate::row_numbers::RowNumbers;
 use crate::slots::{SlotCommits, SlotGuard, SlotPool};
-use crate::turn::{Turn, TurnGuard};
+use crate::turn::Turn;
+use crate::unit::{MemberUnit, UnitCommitter};
 use crate::versions::StopSignal;
 use crate::view::{CounterFilter, View};
 
@@ -50,6 +52,17 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// A lease is renewed this many times before it would expire.
 const RENEWALS: u32 = 4;
 
+/// A unit begins at a moment that is younger than this: exclusive commits wait for units that have
+/// begun, and conflict with those that take longer.
+const AGE_MAX: Duration = Duration::from_millis(100);
+
+/// The transaction of a unit.
+struct Begun<'m> {
+    txn: Transaction,
+    ts: u64,
+    slot: SlotGuard<'m>,
+}
+
 /// A database in a cluster, to which this process and others write.
 pub struct TikvMember {
     commits: SlotCommits,
@@ -58,6 +71,9 @@ pub struct TikvMember {
     caps: Caps,
     /// The newest time that was read or committed.
     newest: AtomicU64,
+    seen: Arc<SeenAnnouncements>,
+    /// The moments at which a unit may begin.
+    offered: OfferedMoments,
     together: RequestCombiner<Result<Moment>>,
     /// Taken by the exclusive unit of this member.
     turn: Turn,
@@ -109,7 +125,7 @@ impl TikvMember {
                 }
             })?
         };
-        let slots = SlotPool::new(membership.slots());
+        let slots = SlotPool::new(membership.slots(), joined.ts);
         let row_numbers = RowNumbers::new(membership.number());
         let member = TikvMember {
             commits: SlotCommits {
@@ -121,6 +137,8 @@ impl TikvMember {
             row_numbers,
             caps: caps(),
             newest: AtomicU64::new(joined.ts),
+            seen: Arc::default(),
+            offered: OfferedMoments::default(),
             together: RequestCombiner::default(),
             turn: Turn::default(),
             kept: OnceLock::new(),
@@ -152,59 +170,96 @@ impl TikvMember {
         }
     }
 
-    fn at(&self, ts: u64) -> Arc<View> {
+    fn at(&self, ts: u64) -> View {
         let (cluster, layout) = (&self.commits.cluster, &self.commits.layout);
         let view = View::at(cluster, layout, ts, self.keep_versions);
         // Without a filter every key may be a counter.
         let counters = self.counters.get().copied().unwrap_or(|_| true);
-        Arc::new(view.with_parts(counters))
+        view.with_parts(counters)
     }
 
     fn latest(&self) -> Result<Arc<View>> {
         self.check_open()?;
-        Ok(self.at(self.newest.load(Ordering::Acquire)))
+        Ok(Arc::new(self.at(self.newest.load(Ordering::Acquire))))
     }
 
     /// Gets one time of the oracle, and makes one request to a store.
     fn ask(&self) -> Result<Moment> {
         let ts = self.commits.cluster.fetch_timestamp()?;
-        let announced = self.commits.membership.read_shared(ts)?.announced;
+        let announced = self.commits.membership.read_shared(ts, &[])?.announced;
+        self.seen.note(&announced, ts);
         self.newest.fetch_max(ts, Ordering::AcqRel);
+        self.offered.add(ts);
         Ok(Moment {
-            snapshot: Arc::new(SharedView(self.at(ts))),
+            snapshot: Arc::new(SharedView(Arc::new(self.at(ts)))),
             announced,
         })
     }
 
-    /// Begins a unit, when no other unit has its turn at a change that all wait for.
+    /// Begins a unit now, when no other unit has its turn at a change that all wait for.
     ///
     /// # Input
-    /// `in_turn`: it is for the unit of this member that has its turn.
-    fn begin_unit(&self, in_turn: bool) -> Result<MemberUnit<'_>> {
+    /// `in_turn`: it is for the unit of this member that has its turn. `keys` are read at once.
+    fn begin_unit(&self, in_turn: bool, keys: &[(Table, &[u8])]) -> Result<MemberUnit<'_>> {
         loop {
             self.check_open()?;
             // Before the time of the unit: no other commit may write the slot's row after it.
             let slot = self.slots.take();
             // In two phases: the lock of the first shows readers that a commit is in progress.
             let (txn, ts) = self.commits.cluster.begin(false)?;
-            let rows = self.commits.membership.read_shared(ts)?;
-            let others = rows.turn.filter(|turn| !(turn.is_own && in_turn));
-            if others.is_some_and(|turn| turn.until_ms > millis(ts)) {
-                drop(slot);
-                std::thread::sleep(PAUSE);
-                continue;
+            let begun = Begun { txn, ts, slot };
+            match self.begin_in(begun, in_turn, keys)? {
+                Some(unit) => return Ok(unit),
+                None => std::thread::sleep(PAUSE),
             }
-            self.newest.fetch_max(ts, Ordering::AcqRel);
-            return Ok(MemberUnit {
-                member: self,
-                announced: rows.announced,
-                txn,
-                view: self.at(ts),
-                read: Mutex::default(),
-                slot,
-                turn: None,
-            });
         }
+    }
+
+    /// Begins a unit at a moment that was not long ago; `None` when it has to begin now.
+    fn begin_at(&self, ts: u64, keys: &[(Table, &[u8])]) -> Result<Option<MemberUnit<'_>>> {
+        if !self.offered.take(ts) {
+            return Ok(None);
+        }
+        self.check_open()?;
+        let now_ms = self.commits.membership.now_ms();
+        let age = Duration::from_millis(now_ms.saturating_sub(millis(ts)));
+        let Some(slot) = self.slots.take_for(ts).filter(|_| age < AGE_MAX) else {
+            return Ok(None);
+        };
+        let txn = self.commits.cluster.begin_at(ts, age);
+        self.begin_in(Begun { txn, ts, slot }, false, keys)
+    }
+
+    /// Reads what a unit has to know at its beginning, and some keys. `None` when another unit has
+    /// its turn.
+    fn begin_in<'m>(
+        &'m self,
+        begun: Begun<'m>,
+        in_turn: bool,
+        keys: &[(Table, &[u8])],
+    ) -> Result<Option<MemberUnit<'m>>> {
+        let ts = begun.ts;
+        let view = self.at(ts);
+        let rows = keys.iter().take(SCAN_ROWS);
+        let wanted: Vec<_> = rows
+            .filter_map(|(table, key)| view.row_of(*table, key))
+            .collect();
+        let rows = self.commits.membership.read_shared(ts, &wanted)?;
+        self.seen.note(&rows.announced, ts);
+        let others = rows.turn.filter(|turn| !(turn.is_own && in_turn));
+        if others.is_some_and(|turn| turn.until_ms > millis(ts)) {
+            return Ok(None);
+        }
+        self.newest.fetch_max(ts, Ordering::AcqRel);
+        Ok(Some(MemberUnit {
+            member: self,
+            announced: rows.announced,
+            txn: begun.txn,
+            view: Arc::new(view.with_rows(wanted, rows.others)),
+            read: Mutex::default(),
+            slot: begun.slot,
+            turn: None,
+        }))
     }
 
     /// Takes the turn of this member, and begins a unit.
@@ -214,7 +269,7 @@ impl TikvMember {
         let holds = TURN * 2u32.pow(conflicts.min(TURN_DOUBLINGS));
         let until = Instant::now() + RETRY_FOR;
         loop {
-            let mut unit = self.begin_unit(true)?;
+            let mut unit = self.begin_unit(true, &[])?;
             let until_ms = millis(unit.view.pos().0).saturating_add(millis_of(holds));
             let change = [self.commits.membership.turn_change(until_ms)];
             match self.commits.cluster.commit(&mut unit.txn, &change) {
@@ -229,7 +284,7 @@ impl TikvMember {
             }
         }
         std::thread::sleep(DRAIN * 4u32.pow(conflicts.min(DRAIN_QUADRUPLINGS)));
-        let unit = self.begin_unit(true)?;
+        let unit = self.begin_unit(true, &[])?;
         Ok(MemberUnit {
             turn: Some(turn),
             ..unit
@@ -368,65 +423,6 @@ impl Drop for TikvMember {
     }
 }
 
-/// A transaction of the cluster.
-struct MemberUnit<'m> {
-    member: &'m TikvMember,
-    txn: Transaction,
-    view: Arc<View>,
-    /// The announcements up to its beginning.
-    announced: Vec<u8>,
-    /// The rows that were read.
-    read: Mutex<Vec<Vec<u8>>>,
-    slot: SlotGuard<'m>,
-    /// It is this member's turn at a change that all others wait for.
-    turn: Option<TurnGuard<'m>>,
-}
-
-impl MemberUnit<'_> {
-    fn note(&self, table: Table, key: &[u8]) {
-        let stored = storage::emulate::long_keys::place(key).0;
-        let row = self.member.commits.layout.row(table, stored);
-        self.read.lock().push(row);
-    }
-}
-
-impl Reader for MemberUnit<'_> {
-    fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        self.note(table, key);
-        self.view.get(table, key, f)
-    }
-
-    fn multi_get(
-        &self,
-        table: Table,
-        keys: &[&[u8]],
-        each: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<()> {
-        keys.iter().for_each(|key| self.note(table, key));
-        self.view.multi_get(table, keys, each)
-    }
-
-    fn cursor(&self, of: Table, range: KeyRange<'_>, how: CursorOpts) -> Result<Box<dyn Cursor>> {
-        if self.turn.is_some() {
-            // Any commit since the beginning has written the row of a slot, as this one will.
-            return SharedView(Arc::clone(&self.view)).cursor(of, range, how);
-        }
-        Err(StorageError::Unsupported(
-            "TiKV does not detect that a range has changed since it was read",
-        ))
-    }
-}
-
-impl CheckedUnit for MemberUnit<'_> {
-    fn commit(self: Box<Self>, batch: &WriteBatch, _: Durability) -> Result<CommitPos> {
-        self.member.commit(*self, batch)
-    }
-
-    fn announced(&self) -> &[u8] {
-        &self.announced
-    }
-}
-
 impl Reader for TikvMember {
     fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
         self.latest()?.get(table, key, f)
@@ -453,10 +449,34 @@ impl Reader for TikvMember {
     }
 }
 
+impl UnitCommitter for TikvMember {
+    fn commit_unit(&self, unit: MemberUnit<'_>, batch: &WriteBatch) -> Result<CommitPos> {
+        self.commit(unit, batch)
+    }
+
+    fn layout(&self) -> &Layout {
+        &self.commits.layout
+    }
+}
+
 impl Follower for TikvMember {
     fn moment(&self) -> Result<Moment> {
         self.check_open()?;
         self.together.ask(|| self.ask())
+    }
+
+    /// Gets one time of the oracle; the client combines requests at the same time.
+    fn begin_moment(&self, announced: &[u8]) -> Result<Option<Arc<dyn Snapshot>>> {
+        self.check_open()?;
+        if !self.seen.are(announced) {
+            return Ok(None);
+        }
+        let ts = self.commits.cluster.fetch_timestamp()?;
+        self.newest.fetch_max(ts, Ordering::AcqRel);
+        self.offered.add(ts);
+        let expected = ExpectedAnnouncements::new(announced, &self.seen);
+        let view = self.at(ts).expect(expected);
+        Ok(Some(Arc::new(SharedView(Arc::new(view)))))
     }
 }
 
@@ -473,7 +493,7 @@ impl Engine for TikvMember {
     fn apply(&self, batch: &WriteBatch, _: Durability) -> Result<CommitPos> {
         let until = Instant::now() + RETRY_FOR;
         loop {
-            match self.commit(self.begin_unit(false)?, batch) {
+            match self.commit(self.begin_unit(false, &[])?, batch) {
                 Err(StorageError::Conflict) if Instant::now() < until => {}
                 done => return done,
             }
@@ -481,7 +501,19 @@ impl Engine for TikvMember {
     }
 
     fn begin_checked(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
-        Ok(Some(Box::new(self.begin_unit(false)?)))
+        Ok(Some(Box::new(self.begin_unit(false, &[])?)))
+    }
+
+    fn begin_early(
+        &self,
+        at: CommitPos,
+        keys: &[(Table, &[u8])],
+    ) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
+        let unit = match self.begin_at(at.0, keys)? {
+            Some(unit) => unit,
+            None => self.begin_unit(false, keys)?,
+        };
+        Ok(Some(Box::new(unit)))
     }
 
     fn begin_exclusive(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {

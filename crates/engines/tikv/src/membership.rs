@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use storage::{Result, StorageError};
 
-use crate::cluster::{Change, Cluster, RETRY_FOR, millis};
+use crate::cluster::{Change, Cluster, RETRY_FOR, Row, millis};
 use crate::error::{corrupt, unreachable_error};
 use crate::layout::{Layout, SCAN_ROWS, SlotId};
 use crate::lease_row::{LeaseOptions, LeaseRow, fence_row, locked_error, millis_of};
@@ -31,6 +31,8 @@ pub(crate) struct SharedRows {
     pub(crate) announced: Vec<u8>,
     /// The last turn that was taken and not ended.
     pub(crate) turn: Option<TurnRow>,
+    /// The existing ones of the other rows that were asked for.
+    pub(crate) others: Vec<Row>,
 }
 
 /// A member has its turn at a change that others wait for.
@@ -156,17 +158,21 @@ impl Membership {
         })
     }
 
-    /// The rows that all members read when they begin something.
+    /// The rows that all members read when they begin something, and others.
     ///
     /// # Errors
     /// Those of the cluster.
-    pub(crate) fn read_shared(&self, ts: u64) -> Result<SharedRows> {
-        let keys = [self.layout.announcement_key(), self.layout.turn()];
+    pub(crate) fn read_shared(&self, ts: u64, others: &[Vec<u8>]) -> Result<SharedRows> {
+        let (announcement, turn) = (self.layout.announcement_key(), self.layout.turn());
+        let keys = [&[announcement.clone(), turn.clone()], others].concat();
         let mut rows = SharedRows::default();
         for (key, row) in self.cluster.batch_get(ts, &keys)? {
-            match key == self.layout.turn() {
-                true => rows.turn = self.read_turn(&row),
-                false => rows.announced = row,
+            if key == turn {
+                rows.turn = self.read_turn(&row);
+            } else if key == announcement {
+                rows.announced = row;
+            } else {
+                rows.others.push((key, row));
             }
         }
         Ok(rows)

@@ -1,8 +1,37 @@
-//! One answer for all callers that ask at about the same time. Promises: the answer to a call was
-//! requested after that call began; one request is in progress at a time. Must not know: the
-//! request.
+//! One answer for all callers that ask at about the same time, and the moments at which units may
+//! begin. Promises: the answer to a call was requested after that call began; one request is in
+//! progress at a time; one unit begins at a moment. Must not know: the request.
+
+use std::collections::VecDeque;
 
 use parking_lot::{Condvar, Mutex};
+
+/// Moments at which no unit has begun; older ones are forgotten.
+const OFFERED_MAX: usize = 1024;
+
+/// The moments at which a unit may begin, by their timestamps: two transactions must not have one
+/// timestamp.
+#[derive(Default)]
+pub(crate) struct OfferedMoments(Mutex<VecDeque<u64>>);
+
+impl OfferedMoments {
+    /// Adds a timestamp, which nobody else has.
+    pub(crate) fn add(&self, ts: u64) {
+        let mut offered = self.0.lock();
+        if offered.len() == OFFERED_MAX {
+            offered.pop_front();
+        }
+        offered.push_back(ts);
+    }
+
+    /// Takes a timestamp for a transaction; false when it is not there.
+    pub(crate) fn take(&self, ts: u64) -> bool {
+        let mut offered = self.0.lock();
+        // Usually it is one of the last.
+        let at = offered.iter().rposition(|one| *one == ts);
+        at.and_then(|at| offered.remove(at)).is_some()
+    }
+}
 
 struct State<T> {
     /// A request is in progress.
@@ -70,6 +99,14 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
+
+    #[test]
+    fn a_moment_is_taken_once_and_forgotten_after_many_others() {
+        let moments = OfferedMoments::default();
+        (0..=OFFERED_MAX as u64).for_each(|ts| moments.add(ts));
+        assert!(!moments.take(0));
+        assert!(moments.take(1) && moments.take(1024) && !moments.take(1));
+    }
 
     #[test]
     fn an_answer_is_never_older_than_its_question_and_many_share_one() {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use rustc_hash::FxHashMap;
 use storage::{Result, StorageError};
-use tikv_client::Transaction;
+use tikv_client::{TimestampExt, Transaction};
 
 use crate::cluster::{Change, Cluster, RETRY_FOR};
 use crate::error::is_conflict;
@@ -26,6 +26,9 @@ pub(crate) struct Slot {
     pub(crate) id: SlotId,
     /// Number of its last commit.
     pub(crate) number: u64,
+    /// A time up to which its row was written or locked; a transaction that has begun earlier would
+    /// conflict.
+    pub(crate) written: u64,
     /// The parts of counters in this slot, as of its last commit.
     pub(crate) counters: FxHashMap<Vec<u8>, [i64; 2]>,
     /// The announcement up to which no other server has removed one of them.
@@ -45,10 +48,12 @@ pub(crate) struct SlotGuard<'p> {
 }
 
 impl SlotPool {
-    pub(crate) fn new(ids: impl Iterator<Item = SlotId>) -> SlotPool {
+    /// The slots, whose rows were written at this time.
+    pub(crate) fn new(ids: impl Iterator<Item = SlotId>, written: u64) -> SlotPool {
         let slot = |id| Slot {
             id,
             number: 0,
+            written,
             counters: FxHashMap::default(),
             announced: Vec::new(),
         };
@@ -64,14 +69,24 @@ impl SlotPool {
         let mut free = self.free.lock();
         loop {
             match free.pop() {
-                Some(slot) => {
-                    return SlotGuard {
-                        pool: self,
-                        slot: Some(slot),
-                    };
-                }
+                Some(slot) => return self.guard(slot),
                 None => self.returned.wait(&mut free),
             }
+        }
+    }
+
+    /// A slot for a transaction that has begun at this time; `None` when none is free. The one that
+    /// was returned last of them.
+    pub(crate) fn take_for(&self, ts: u64) -> Option<SlotGuard<'_>> {
+        let mut free = self.free.lock();
+        let at = free.iter().rposition(|slot| slot.written < ts)?;
+        Some(self.guard(free.remove(at)))
+    }
+
+    fn guard(&self, slot: Slot) -> SlotGuard<'_> {
+        SlotGuard {
+            pool: self,
+            slot: Some(slot),
         }
     }
 }
@@ -127,8 +142,14 @@ impl SlotCommits {
     ) -> Result<u64> {
         let mut all = vec![self.membership.slot_change(slot.id, slot.number)];
         all.extend(changes);
+        // Also when it is rolled back, which the row remembers.
+        let began = txn.start_timestamp().version();
+        slot.written = slot.written.max(began);
         match self.cluster.commit_checked(&mut txn, &all, read) {
-            Ok(at) => return Ok(at),
+            Ok(at) => {
+                slot.written = at;
+                return Ok(at);
+            }
             Err(e) if is_conflict(&e) => {
                 // No commit was requested for the locks.
                 let _ = self.cluster.roll_back(&mut txn);
@@ -164,7 +185,10 @@ impl SlotCommits {
                 continue;
             };
             match self.membership.read_slot(row.as_deref())? {
-                Some(newest) if newest == number => return Ok(ts),
+                Some(newest) if newest == number => {
+                    slot.written = ts;
+                    return Ok(ts);
+                }
                 Some(newest) if newest > number => return Err(StorageError::Conflict),
                 Some(_) => {}
                 None => {
@@ -175,7 +199,10 @@ impl SlotCommits {
             slot.number += 1;
             let change = [self.membership.slot_change(slot.id, slot.number)];
             match self.cluster.commit(&mut txn, &change) {
-                Ok(_) => return Err(StorageError::Conflict),
+                Ok(at) => {
+                    slot.written = at;
+                    return Err(StorageError::Conflict);
+                }
                 Err(_) => _ = self.cluster.roll_back(&mut txn),
             }
         }

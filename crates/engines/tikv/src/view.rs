@@ -16,6 +16,7 @@ use storage::{
     counter_encode,
 };
 
+use crate::announcements::ExpectedAnnouncements;
 use crate::cluster::{Change, Cluster, Row};
 use crate::error::corrupt;
 use crate::layout::{Layout, REQUEST_ROWS, SCAN_ROWS, SlotId, StoredValue, decode_row, pieces};
@@ -34,6 +35,10 @@ pub(crate) struct View {
     /// Which keys of `Meta` are counters that are sums of the parts of slots; `None` where one
     /// server writes.
     counters: Option<CounterFilter>,
+    /// What is expected of the announcements; `None` when they were read.
+    expected: Option<ExpectedAnnouncements>,
+    /// Rows that were read with others, and keys of which there are none.
+    read: FxHashMap<Vec<u8>, Option<Vec<u8>>>,
 }
 
 /// The part of a counter that belongs to a slot.
@@ -63,7 +68,50 @@ impl View {
             taken: Instant::now(),
             kept,
             counters: None,
+            expected: None,
+            read: FxHashMap::default(),
         }
+    }
+
+    /// This view, if the announcements are those that are expected; otherwise reads will fail.
+    pub(crate) fn expect(self, expected: ExpectedAnnouncements) -> View {
+        View {
+            expected: Some(expected),
+            ..self
+        }
+    }
+
+    /// This view, of which some rows were read already: all of these keys that exist.
+    pub(crate) fn with_rows(self, keys: Vec<Vec<u8>>, found: Vec<Row>) -> View {
+        let mut read: FxHashMap<_, _> = keys.into_iter().map(|key| (key, None)).collect();
+        read.extend(found.into_iter().map(|(key, row)| (key, Some(row))));
+        View { read, ..self }
+    }
+
+    /// The key of the row to which a key belongs, unless its value is a sum.
+    pub(crate) fn row_of(&self, table: Table, key: &[u8]) -> Option<Vec<u8>> {
+        let stored = place(key).0;
+        let is_row = !stored.is_empty() && !self.is_counter(table, key);
+        is_row.then(|| self.layout.row(table, stored))
+    }
+
+    /// The existing ones of the rows. The first request compares the announcements, too.
+    fn batch_get(&self, keys: &[Vec<u8>]) -> Result<Vec<Row>> {
+        let ts = self.fixed_ts()?;
+        let Some(expected) = self.expected.as_ref().filter(|e| !e.is_met(ts)) else {
+            return self.cluster.batch_get(ts, keys);
+        };
+        let announcement = self.layout.announcement_key();
+        let keys = [keys, std::slice::from_ref(&announcement)].concat();
+        let mut rows = self.cluster.batch_get(ts, &keys)?;
+        let at = rows.iter().position(|(key, _)| *key == announcement);
+        let found = at.map(|at| rows.swap_remove(at).1);
+        expected.compare(&found.unwrap_or_default(), ts)?;
+        Ok(rows)
+    }
+
+    fn is_checked(&self) -> bool {
+        self.expected.as_ref().is_none_or(|e| e.is_met(self.ts))
     }
 
     /// This view of a database to which several servers write.
@@ -159,11 +207,18 @@ impl View {
         Ok(more)
     }
 
-    /// The timestamp for reading.
+    /// The timestamp for reading, after the announcements were compared.
     ///
     /// # Errors
-    /// [`StorageError::SnapshotTooOld`]
+    /// [`StorageError::SnapshotTooOld`], [`StorageError::Outdated`]; those of the cluster.
     fn ts(&self) -> Result<u64> {
+        if !self.is_checked() {
+            self.batch_get(&[])?;
+        }
+        self.fixed_ts()
+    }
+
+    fn fixed_ts(&self) -> Result<u64> {
         match self.kept {
             Some(kept) if self.age() > kept => Err(StorageError::SnapshotTooOld {
                 age_s: self.age().as_secs(),
@@ -178,9 +233,12 @@ impl View {
         if stored.is_empty() {
             return Ok(None);
         }
-        let row = self
-            .cluster
-            .get(self.ts()?, &self.layout.row(table, stored))?;
+        let key = self.layout.row(table, stored);
+        let row = match self.read.get(&key) {
+            Some(row) => row.clone(),
+            None if self.is_checked() => self.cluster.get(self.fixed_ts()?, &key)?,
+            None => self.batch_get(&[key])?.pop().map(|(_, row)| row),
+        };
         row.map(|row| self.read_value(table, stored, row))
             .transpose()
     }
@@ -224,8 +282,19 @@ impl View {
     ) -> Result<FxHashMap<Vec<u8>, Vec<u8>>> {
         let mut rows = FxHashMap::default();
         for some in keys.chunks(SCAN_ROWS) {
-            let some: Vec<_> = some.iter().map(|key| self.layout.row(table, key)).collect();
-            for (key, row) in self.cluster.batch_get(self.ts()?, &some)? {
+            let mut unread = Vec::new();
+            for key in some {
+                let row_key = self.layout.row(table, key);
+                match self.read.get(&row_key) {
+                    Some(None) => {}
+                    Some(Some(row)) => _ = rows.insert(key.to_vec(), row.clone()),
+                    None => unread.push(row_key),
+                }
+            }
+            if unread.is_empty() {
+                continue;
+            }
+            for (key, row) in self.batch_get(&unread)? {
                 rows.insert(self.layout.stored_key(&key).to_vec(), row);
             }
         }
@@ -420,6 +489,10 @@ impl FixedView for View {
             }
         }
         Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        self.ts().map(|_| ())
     }
 
     fn pos(&self) -> CommitPos {

@@ -37,6 +37,14 @@ pub trait FixedView: RowSource + 'static {
 
     /// How long the view has been held.
     fn age(&self) -> Duration;
+
+    /// See [`Snapshot::check`].
+    ///
+    /// # Errors
+    /// As [`Snapshot::check`].
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A snapshot that shares its view with its cursors.
@@ -75,5 +83,9 @@ impl<V: FixedView> Snapshot for SharedView<V> {
 
     fn age(&self) -> Duration {
         self.0.age()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.0.check()
     }
 }

@@ -2,6 +2,7 @@
 //! Nothing is kept after close. Versioned keys give real snapshots; versions that no snapshot can
 //! see are pruned.
 
+mod offered;
 mod read;
 mod shared;
 mod table;
@@ -21,7 +22,8 @@ use crate::engine::{
 use crate::error::{Result, StorageError};
 use crate::follower::{Follower, Moment};
 use crate::keys::{IdentSet, KeyRange, Table};
-use read::{MemoryCursor, MemorySnapshot, SharedSnapshot};
+use offered::OfferedMoments;
+use read::{ExpectedSnapshot, MemoryCursor, MemorySnapshot, SharedSnapshot};
 use shared::Shared;
 use table::State;
 use unit::MemoryUnit;
@@ -32,6 +34,8 @@ pub struct MemoryEngine {
     caps: Caps,
     /// Whether several stores write to it, so that units detect conflicts.
     is_checked: bool,
+    /// The moments at which a unit may begin.
+    offered: OfferedMoments,
 }
 
 impl Default for MemoryEngine {
@@ -76,6 +80,7 @@ impl MemoryEngine {
                 request_rows: 1,
             },
             is_checked: false,
+            offered: OfferedMoments::default(),
         }
     }
 
@@ -134,10 +139,22 @@ impl Reader for MemoryEngine {
 impl Follower for MemoryEngine {
     fn moment(&self) -> Result<Moment> {
         let (snapshot, announced) = MemorySnapshot::take_announced(&self.shared)?;
+        let snapshot = Arc::new(snapshot);
+        self.offered.add(&snapshot, announced);
         Ok(Moment {
-            snapshot: Arc::new(SharedSnapshot(Arc::new(snapshot))),
+            snapshot: Arc::new(SharedSnapshot(snapshot)),
             announced: announced.to_be_bytes().to_vec(),
         })
+    }
+
+    fn begin_moment(&self, announced: &[u8]) -> Result<Option<Arc<dyn Snapshot>>> {
+        let (snapshot, now) = MemorySnapshot::take_announced(&self.shared)?;
+        let snapshot = Arc::new(snapshot);
+        self.offered.add(&snapshot, now);
+        Ok(Some(Arc::new(ExpectedSnapshot {
+            snapshot: SharedSnapshot(snapshot),
+            is_outdated: announced != now.to_be_bytes(),
+        })))
     }
 }
 
@@ -171,6 +188,18 @@ impl Engine for MemoryEngine {
             return Ok(None);
         }
         let unit = MemoryUnit::begin(&self.shared, &self.caps)?;
+        Ok(Some(Box::new(unit)))
+    }
+
+    fn begin_early(
+        &self,
+        at: CommitPos,
+        _: &[(Table, &[u8])],
+    ) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
+        let Some((snapshot, announced)) = self.offered.take(at) else {
+            return self.begin_checked();
+        };
+        let unit = MemoryUnit::begin_at(&self.shared, &self.caps, snapshot, announced);
         Ok(Some(Box::new(unit)))
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::engine::{CommitPos, Cursor, CursorOpts, Reader, Snapshot};
-use crate::error::Result;
+use crate::error::{Result, StorageError};
 use crate::keys::{KeyRange, Table};
 use crate::unread::UnreadRange;
 
@@ -114,6 +114,57 @@ impl Snapshot for SharedSnapshot {
 
     fn age(&self) -> Duration {
         self.0.taken.elapsed()
+    }
+}
+
+/// A snapshot whose announcements are expected to be those of an earlier one.
+pub(super) struct ExpectedSnapshot {
+    pub(super) snapshot: SharedSnapshot,
+    /// They are others.
+    pub(super) is_outdated: bool,
+}
+
+impl Reader for ExpectedSnapshot {
+    fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.check()?;
+        self.snapshot.get_with(table, key, f)
+    }
+
+    fn multi_get(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.check()?;
+        self.snapshot.multi_get(table, keys, each)
+    }
+
+    fn cursor(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        opts: CursorOpts,
+    ) -> Result<Box<dyn Cursor>> {
+        self.check()?;
+        self.snapshot.cursor(table, range, opts)
+    }
+}
+
+impl Snapshot for ExpectedSnapshot {
+    fn pos(&self) -> CommitPos {
+        self.snapshot.pos()
+    }
+
+    fn age(&self) -> Duration {
+        self.snapshot.age()
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.is_outdated {
+            true => Err(StorageError::Outdated),
+            false => Ok(()),
+        }
     }
 }
 

@@ -33,14 +33,26 @@ struct ReadRange {
 impl<'e> MemoryUnit<'e> {
     pub(super) fn begin(shared: &'e Arc<Shared>, caps: &'e Caps) -> Result<MemoryUnit<'e>> {
         let (snapshot, announced) = MemorySnapshot::take_announced(shared)?;
-        Ok(MemoryUnit {
+        let snapshot = Arc::new(snapshot);
+        Ok(MemoryUnit::begin_at(shared, caps, snapshot, announced))
+    }
+
+    /// Begins at an earlier state. `announced` is the position of the last commit before it that
+    /// was announced.
+    pub(super) fn begin_at(
+        shared: &'e Arc<Shared>,
+        caps: &'e Caps,
+        snapshot: Arc<MemorySnapshot>,
+        announced: u64,
+    ) -> MemoryUnit<'e> {
+        MemoryUnit {
             shared,
             caps,
-            snapshot: SharedSnapshot(Arc::new(snapshot)),
+            snapshot: SharedSnapshot(snapshot),
             seen: Mutex::default(),
             announced: announced.to_be_bytes(),
             is_exclusive: false,
-        })
+        }
     }
 
     /// Makes it conflict with all units that commit after it and began before.

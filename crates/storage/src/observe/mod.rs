@@ -413,6 +413,14 @@ impl<O: Observer + 'static> Engine for ObservedEngine<O> {
         self.inner.begin_checked()
     }
 
+    fn begin_early(
+        &self,
+        at: CommitPos,
+        keys: &[(Table, &[u8])],
+    ) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
+        self.inner.begin_early(at, keys)
+    }
+
     fn number_rows(&self, count: usize) -> Option<u64> {
         self.inner.number_rows(count)
     }

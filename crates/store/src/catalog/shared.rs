@@ -20,11 +20,12 @@ use crate::released::{LOOK, Registration};
 use model::{MongoError, Namespace, Result, bail, code};
 use operation::Operation;
 use parking_lot::Mutex;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
-use storage::{CommitPos, Engine, Table, Unit, WriteBatch, WriteClass};
+use storage::{CommitPos, Engine, StorageError, Table, Unit, WriteBatch, WriteClass};
 
 /// Time series whose open buckets a process keeps beside others, before it forgets those that
 /// nobody uses.
@@ -64,6 +65,13 @@ pub(crate) struct Shared {
     pub(crate) known_orders: Mutex<FxHashSet<u32>>,
     /// Beside other processes: the open buckets of this one, which belong to no generation.
     open_buckets: Mutex<FxHashMap<u32, Arc<OpenBuckets>>>,
+}
+
+/// A hash of announcements, never 0.
+pub(crate) fn hash_announced(announced: &[u8]) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write(announced);
+    hasher.finish() | 1
 }
 
 impl Shared {
@@ -238,12 +246,27 @@ impl Shared {
     ///
     /// # Errors
     /// Engine failures.
-    pub(crate) fn begin_exclusive(&self) -> Result<Option<Unit<'_>>> {
+    pub(crate) fn begin_exclusive(&self, operation: &Operation) -> Result<Option<Unit<'_>>> {
         if !self.has_joined {
             return Ok(None);
         }
         let unit = self.engine.begin_exclusive().map_err(error::storage)?;
-        Ok(unit.map(Unit::Checked))
+        let unit = unit.map(Unit::Checked);
+        unit.iter()
+            .try_for_each(|unit| Shared::check_expected(operation, unit))?;
+        Ok(unit)
+    }
+
+    /// Compares the announcements of an operation's first unit with those that are expected of its
+    /// moment: so nothing is written before they were compared.
+    ///
+    /// # Errors
+    /// [`model::ErrorKind::Outdated`]
+    pub(crate) fn check_expected(operation: &Operation, unit: &Unit<'_>) -> Result<()> {
+        match operation.confirm(hash_announced(unit.announced().unwrap_or_default())) {
+            true => Ok(()),
+            false => Err(error::storage(StorageError::Outdated)),
+        }
     }
 
     pub(crate) fn next_version(&self) -> u64 {

@@ -74,7 +74,7 @@ impl CatalogWriter<'_> {
     /// # Errors
     /// 48 NamespaceExists; engine failures.
     fn begin_creation(&self, ns: &Namespace) -> Result<Option<Unit<'_>>> {
-        let unit = self.shared.begin_exclusive()?;
+        let unit = self.shared.begin_exclusive(self.operation)?;
         if let Some(unit) = &unit {
             let key = meta::catalog(ns.db(), ns.coll());
             let found = unit.get_with(Table::Meta, &key, &mut |_| {});

@@ -394,7 +394,7 @@ impl Writer<'_> {
         let mut owner = Vec::new();
         loop {
             let held = self.shared.lock_keys(self.operation, &mut locked)?;
-            let reads = WriteReader::Unit(self.begin_unit()?);
+            let reads = WriteReader::Unit(self.begin_unit(&[(Table::Doc, key)])?);
             b.value.clear();
             if !reads.get(Table::Doc, key, &mut b.value)? {
                 return Ok(());

@@ -160,6 +160,12 @@ impl ReadView {
         self.snapshot.as_ref().map(|s| s.pos())
     }
 
+    /// See [`crate::Store::end_moment`].
+    pub(crate) fn check(&self) -> Result<()> {
+        let checked = self.snapshot.as_ref().map_or(Ok(()), |s| s.check());
+        checked.map_err(error::storage)
+    }
+
     /// How long it has kept old versions alive.
     pub fn age(&self) -> Option<Duration> {
         self.snapshot.as_ref().map(|s| s.age())

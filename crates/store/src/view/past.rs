@@ -4,6 +4,7 @@
 //! share the collections that they open. Must not know: the current catalog.
 
 use crate::catalog::pins::Pin;
+use crate::catalog::shared::hash_announced;
 use crate::catalog::{CatalogRow, Collection, Shared};
 use crate::format::meta;
 use crate::index::Index;
@@ -109,6 +110,19 @@ impl FixedState {
 }
 
 impl ReadView {
+    /// A hash of the announcements that are expected of it, for [`operation::Operation::expect`]; 0
+    /// for other views than those of moments.
+    pub fn expectation(&self) -> u64 {
+        let announced = self.past.as_ref().and_then(|p| p.opened.announced.as_ref());
+        announced.map_or(0, |announced| hash_announced(announced))
+    }
+
+    /// Whether it opens its collections there.
+    pub(crate) fn shares(&self, opened: &Arc<CollectionCache>) -> bool {
+        let is_there = |past: &Arc<FixedState>| Arc::ptr_eq(&past.opened, opened);
+        self.past.as_ref().is_some_and(is_there)
+    }
+
     /// The number of documents of a collection, where [`ReadView::has_counters`].
     ///
     /// # Errors

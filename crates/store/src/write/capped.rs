@@ -125,7 +125,7 @@ impl Writer<'_> {
             let nothing = InsertSize::default();
             let _held = self.lock_with_oldest(state, &mut displacement, &[], nothing, mode)?;
             let mut s = Scratch::default();
-            let reads = mode.begin(self)?;
+            let reads = mode.begin(self, &[])?;
             let filled = self.delete_oldest(state, &displacement, nothing, &mut s, &reads)?;
             if filled.docs == 0 {
                 return Ok(());

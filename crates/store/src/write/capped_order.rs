@@ -302,7 +302,7 @@ impl Writer<'_> {
                 return Ok(());
             };
             let _held = mode.lock(self, &mut KeyIds::from_slice(&[self.order_lock()]))?;
-            let reads = mode.begin(self)?;
+            let reads = mode.begin(self, &[])?;
             self.read_order(&mut order, &reads)?;
             if order.is_within() {
                 self.capped.is_within.store(true, Ordering::Release);

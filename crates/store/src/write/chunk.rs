@@ -148,6 +148,26 @@ impl Writer<'_> {
         chunk
     }
 
+    /// The keys that [`Writer::stored_ids`] and [`UniqueEntries::look_up`] read beside other
+    /// processes; empty where no other process writes.
+    pub(super) fn keys_to_read<'s>(
+        &self,
+        s: &'s Scratch,
+        usable: usize,
+    ) -> SmallVec<[(Table, &'s [u8]); 2]> {
+        let mut keys = SmallVec::new();
+        if !self.shared.has_joined {
+            return keys;
+        }
+        let mut start = 0;
+        for end in s.key_ends.iter().take(usable) {
+            keys.push((Table::Doc, &s.record_keys[start..*end]));
+            start = *end;
+        }
+        keys.extend(s.unique.iter().map(|entry| (Table::Idx, entry)));
+        keys
+    }
+
     /// Whether each document's id is stored already; ids that are certainly new are not looked up.
     /// Empty when all ids are new.
     pub(super) fn stored_ids(

@@ -166,6 +166,11 @@ impl UniqueEntries {
         self.numbers_of(document).map(|n| self.get(n))
     }
 
+    /// The entries of all documents.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.entries.len()).map(|n| self.get(n))
+    }
+
     /// Looks all of them up in one call to the engine. In a transaction each is looked up when it
     /// is asked for, so that documents after a refused one cause no conflicts.
     ///
@@ -177,7 +182,7 @@ impl UniqueEntries {
         }
         let mut taken = std::mem::take(&mut self.taken);
         taken.resize(self.entries.len(), false);
-        let wanted: SmallVec<[&[u8]; 8]> = (0..self.entries.len()).map(|n| self.get(n)).collect();
+        let wanted: SmallVec<[&[u8]; 8]> = self.iter().collect();
         reads.multi_get(Table::Idx, &wanted, &mut |n, value| {
             if let Some(t) = taken.get_mut(n) {
                 *t = value.is_some();

@@ -211,7 +211,7 @@ impl Writer<'_> {
             _ => InsertSize::of(docs.iter().take(usable)),
         };
         let _held = self.lock_for_insert(state, &mut room, &mut chunk.keys, incoming, mode)?;
-        let reads = mode.begin(self)?;
+        let reads = mode.begin(self, &self.keys_to_read(s, usable))?;
         let mut after = 0;
         if let Room::Shared(order) = &mut room {
             self.read_order(order, &reads)?;

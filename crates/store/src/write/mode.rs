@@ -12,6 +12,7 @@ use crate::write::writer::Writer;
 use arc_swap::Guard;
 use model::Result;
 use std::sync::Arc;
+use storage::Table;
 
 /// How a statement commits its writes.
 pub(crate) enum Mode<'m, 'l> {
@@ -94,11 +95,16 @@ impl<'m, 'l> Mode<'m, 'l> {
         }
     }
 
-    /// Begins the reads that decide a write; the caller has locked the keys that are read.
+    /// Begins the reads that decide a write; the caller has locked the keys that are read. `keys`
+    /// are those of them that are known, see [`Writer::begin_unit`].
     ///
     /// # Errors
     /// As [`Writer::begin_unit`].
-    pub(crate) fn begin<'s>(&self, writer: &'s Writer<'_>) -> Result<WriteReader<'s>>
+    pub(crate) fn begin<'s>(
+        &self,
+        writer: &'s Writer<'_>,
+        keys: &[(Table, &[u8])],
+    ) -> Result<WriteReader<'s>>
     where
         'm: 's,
     {
@@ -106,8 +112,11 @@ impl<'m, 'l> Mode<'m, 'l> {
             Mode::Transaction(transaction, _) => {
                 Ok(WriteReader::Transaction(transaction, writer.operation))
             }
-            Mode::Direct => writer.begin_unit().map(WriteReader::Unit),
-            Mode::Logged(to) => writer.begin_in_session(to.record).map(WriteReader::Unit),
+            Mode::Direct => writer.begin_unit(keys).map(WriteReader::Unit),
+            Mode::Logged(to) => {
+                let unit = writer.begin_in_session(to.record, keys);
+                unit.map(WriteReader::Unit)
+            }
         }
     }
 

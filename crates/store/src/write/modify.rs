@@ -277,7 +277,11 @@ impl Writer<'_> {
         }
         let (held, filled, pos) = loop {
             let held = mode.lock(self, &mut locked)?;
-            let reads = mode.begin(self)?;
+            let wanted: SmallVec<[(Table, &[u8]); 2]> = match self.shared.has_joined {
+                true => keys.iter().map(|key| (Table::Doc, *key)).collect(),
+                false => SmallVec::new(),
+            };
+            let reads = mode.begin(self, &wanted)?;
             self.read_old(s, keys, &reads)?;
             let mut wanted = locked.clone();
             let decided = self.decide_all(state, s, keys, decide, &mut wanted)?;

@@ -72,7 +72,7 @@ impl Writer<'_> {
             let (filled, pos) = loop {
                 let mut locked = KeyIds::from_slice(&[KeyId::of(&key)]);
                 let _held = mode.lock(self, &mut locked)?;
-                let reads = mode.begin(self)?;
+                let reads = mode.begin(self, &[])?;
                 self.watch_bucket(&key, &reads)?;
                 let read = BucketRead {
                     key: &key,

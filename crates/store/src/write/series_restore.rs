@@ -65,7 +65,7 @@ impl Writer<'_> {
         let key = bucket::key(self.ident, bucket.start_ms, bucket.rest);
         let mut locked = KeyIds::from_slice(&[KeyId::of(&key)]);
         let _held = mode.lock(self, &mut locked)?;
-        let reads = mode.begin(self)?;
+        let reads = mode.begin(self, &[])?;
         if reads.exists(Table::Doc, &key)? {
             let id = bucket_id(bucket.start_ms, bucket.rest);
             let shown = model::doc! { "_id": id };

@@ -104,7 +104,7 @@ impl Writer<'_> {
         // The writers of this process do not conflict with one another.
         let mut locked: KeyIds = keys.iter().map(|key| KeyId::of(key)).collect();
         let _held = mode.lock(self, &mut locked)?;
-        let reads = mode.begin(self)?;
+        let reads = mode.begin(self, &[])?;
         let closed = find_closed(&keys, &places.opened, &reads)?;
         if !closed.is_empty() {
             return Err(CommitFailure::Closed(closed));
@@ -134,7 +134,7 @@ impl Writer<'_> {
         loop {
             let mut locked = KeyIds::from_slice(&[KeyId::of(key)]);
             let _held = self.shared.lock_keys(self.operation, &mut locked)?;
-            let unit = self.begin_unit()?;
+            let unit = self.begin_unit(&[])?;
             let mark = unit.get_with(Table::Cap, key, &mut |_| {});
             if !mark.map_err(error::storage)? {
                 return Ok(());

@@ -207,12 +207,17 @@ impl SessionRecord {
         let part = self.stored.map_or(0, |stored| stored.part);
         let mut found = None;
         let see = &mut |bytes: &[u8]| found = Some(StoredPart::of(part, bytes));
-        let read = match part {
-            0 => reader.get_with(Table::Meta, &meta::session(&self.id), see),
-            part => reader.get_with(Table::Meta, &meta::session_part(&self.id, part), see),
-        };
+        let read = reader.get_with(Table::Meta, &self.newest_row(), see);
         read.map_err(error::storage)?;
         Ok(found == self.stored)
+    }
+
+    /// The key of the row that is compared.
+    pub(crate) fn newest_row(&self) -> Vec<u8> {
+        match self.stored.map_or(0, |stored| stored.part) {
+            0 => meta::session(&self.id).to_vec(),
+            part => meta::session_part(&self.id, part).to_vec(),
+        }
     }
 
     /// Begins or repeats the write with this number.

@@ -46,8 +46,15 @@ struct TransactionWrites {
     collections: Vec<TransactionCollection>,
     /// The log entries of its statements, in their order.
     operations: EntryList,
-    /// Beside other processes: the keys on whose values its writes depend.
-    read: Vec<(Table, Box<[u8]>)>,
+    /// Beside other processes: the rows on which its writes depend.
+    read: Vec<ReadRow>,
+}
+
+/// A row as the view of a transaction has it.
+struct ReadRow {
+    table: Table,
+    key: Box<[u8]>,
+    value: Option<Box<[u8]>>,
 }
 
 /// A collection the transaction writes to. The transaction is inside its gate.
@@ -248,7 +255,11 @@ impl Transaction {
             return Err(Transaction::change_error(operation, write_conflict()));
         }
         if self.shared.has_joined {
-            self.writes.lock().read.push((table, key.into()));
+            self.writes.lock().read.push(ReadRow {
+                table,
+                key: key.into(),
+                value: found.then(|| seen.into()),
+            });
         }
         Ok(found)
     }
@@ -259,18 +270,26 @@ impl Transaction {
     ///
     /// # Errors
     /// 112 WriteConflict; engine failures. Nothing was committed then.
-    fn begin_commit(&self, record: &SessionRecord) -> Result<Option<Unit<'_>>> {
+    fn begin_commit(
+        &self,
+        operation: &Operation,
+        record: &SessionRecord,
+    ) -> Result<Option<Unit<'_>>> {
         let engine = self.shared.engine.as_ref();
         if !self.shared.has_joined {
             return Ok(None);
         }
+        let writes = self.writes.lock();
         let made = self.created_collections();
+        let of_record = record.newest_row();
+        let mut wanted: Vec<(Table, &[u8])> = vec![(Table::Meta, &of_record)];
+        wanted.extend(writes.read.iter().map(|row| (row.table, &*row.key)));
+        let at = CommitPos(operation.take_moment());
         let unit = match made.is_empty() {
-            true => Some(engine.begin().map_err(error::storage)?),
-            false => self.shared.begin_exclusive()?,
+            true => Some(engine.begin_at(at, &wanted).map_err(error::storage)?),
+            false => self.shared.begin_exclusive(operation)?,
         };
         let Some(unit) = unit else { return Ok(None) };
-        let writes = self.writes.lock();
         // Nobody else knows those that the transaction has created.
         let is_current =
             |t: &TransactionCollection| t.coll.is_uncommitted() || t.coll.is_current(&unit);
@@ -281,17 +300,11 @@ impl Transaction {
             same &= !found.map_err(error::storage)?;
         }
         for table in Table::ALL {
-            let read = writes.read.iter().filter(|(of, _)| *of == table);
-            let keys: Vec<&[u8]> = read.map(|(_, key)| &**key).collect();
-            let mut seen = vec![None; keys.len()];
-            self.view
-                .multi_get_below(engine, table, &keys, &mut |n, value| {
-                    if let Some(seen) = seen.get_mut(n) {
-                        *seen = value.map(<[u8]>::to_vec);
-                    }
-                })?;
-            let compare = &mut |n: usize, value: Option<&[u8]>| {
-                same &= seen.get(n).is_some_and(|seen| seen.as_deref() == value);
+            let of_table = || writes.read.iter().filter(|row| row.table == table);
+            let keys: Vec<&[u8]> = of_table().map(|row| &*row.key).collect();
+            let mut seen = of_table().map(|row| row.value.as_deref());
+            let compare = &mut |_: usize, value: Option<&[u8]>| {
+                same &= seen.next() == Some(value);
             };
             unit.multi_get(table, &keys, compare)
                 .map_err(error::storage)?;
@@ -361,7 +374,7 @@ impl Transaction {
         record: &mut SessionRecord,
         catalog: CatalogChange<'_>,
     ) -> Result<CommitPos> {
-        let decided_by = self.begin_commit(record)?;
+        let decided_by = self.begin_commit(operation, record)?;
         let mut batch = WriteBatch::with_capacity(self.overlay.bytes());
         (catalog.rows)(&mut batch);
         self.overlay.visit(&mut |table, key, value| match value {

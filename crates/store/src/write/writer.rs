@@ -1,7 +1,7 @@
 //! A collection for the writes of one operation. Promises: commits are counted for the operation,
 //! and its waits can be interrupted or set aside. Must not know: what is written.
 
-use crate::catalog::Collection;
+use crate::catalog::{Collection, Shared};
 use crate::commit::WriteUnit;
 use crate::error;
 use crate::write::session::SessionRecord;
@@ -9,7 +9,7 @@ use model::Result;
 use operation::Operation;
 use std::ops::Deref;
 use std::sync::Arc;
-use storage::{CommitPos, Unit};
+use storage::{CommitPos, Table, Unit};
 
 /// A collection, and the operation that writes to it.
 #[derive(Clone, Copy)]
@@ -50,14 +50,28 @@ impl<'w> Writer<'w> {
         self.shared.hooks.check_write(self.operation, &self.ns)
     }
 
-    /// Begins a unit for a write to the collection.
+    /// Begins a unit for a write to the collection. `keys` are to be read; an empty list costs
+    /// requests where other processes write, too.
     ///
     /// # Errors
     /// 175 QueryPlanKilled, or [`model::ErrorKind::SetAside`], when another process has changed the
     /// collection since it was opened: the operation has to find it again; engine failures.
-    pub(crate) fn begin_unit(&self) -> Result<Unit<'w>> {
+    pub(crate) fn begin_unit(&self, keys: &[(Table, &[u8])]) -> Result<Unit<'w>> {
         let shared = &self.coll.shared;
-        let unit = shared.engine.begin().map_err(error::storage)?;
+        if !shared.has_joined {
+            return shared.engine.begin().map_err(error::storage);
+        }
+        let moment = self.operation.take_moment();
+        // What this process keeps of others is as of now.
+        let is_plain = !self.is_capped() && !self.is_series();
+        let at = CommitPos(if is_plain { moment } else { 0 });
+        let begin = |at| shared.engine.begin_at(at, keys).map_err(error::storage);
+        let mut unit = begin(at)?;
+        Shared::check_expected(self.operation, &unit)?;
+        if at.0 != 0 && !self.coll.is_current(&unit) {
+            // The collection was found at a later moment.
+            unit = begin(CommitPos(0))?;
+        }
         self.check_current(&unit)?;
         Ok(unit)
     }
@@ -67,9 +81,22 @@ impl<'w> Writer<'w> {
     /// # Errors
     /// As [`Writer::begin_unit`], also when another process has changed the record of the session:
     /// it may have run the statement.
-    pub(crate) fn begin_in_session(&self, record: &SessionRecord) -> Result<Unit<'w>> {
-        let unit = self.begin_unit()?;
-        if self.coll.shared.has_joined && !record.is_current(&unit)? {
+    pub(crate) fn begin_in_session(
+        &self,
+        record: &SessionRecord,
+        keys: &[(Table, &[u8])],
+    ) -> Result<Unit<'w>> {
+        if !self.coll.shared.has_joined {
+            return self.begin_unit(keys);
+        }
+        let of_record = record.newest_row();
+        let keys: Vec<_> = keys
+            .iter()
+            .copied()
+            .chain([(Table::Meta, &of_record[..])])
+            .collect();
+        let unit = self.begin_unit(&keys)?;
+        if !record.is_current(&unit)? {
             return Err(self.coll.outdated_error(self.operation));
         }
         Ok(unit)
@@ -80,7 +107,7 @@ impl<'w> Writer<'w> {
     /// # Errors
     /// As [`Writer::begin_unit`].
     pub(crate) fn begin_exclusive(&self) -> Result<Option<Unit<'w>>> {
-        let unit = self.coll.shared.begin_exclusive()?;
+        let unit = self.coll.shared.begin_exclusive(self.operation)?;
         unit.as_ref()
             .map_or(Ok(()), |unit| self.check_current(unit))?;
         Ok(unit)

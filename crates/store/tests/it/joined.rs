@@ -4,6 +4,7 @@
 
 use crate::index;
 use model::{Doc, DocBuf, Namespace, Result, Value, doc};
+use operation::{Operation, SystemClock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -484,4 +485,56 @@ fn a_statement_that_another_has_run_for_the_session_is_not_run_again() {
     run(&all[0], &mut records[0]).unwrap();
     let found = all[2].documents();
     assert_eq!(found[0].doc().field("n").as_i64_exact(), Some(2));
+}
+
+#[test]
+fn an_operation_that_expects_an_earlier_catalog_does_nothing() {
+    let all = members();
+    let (one, other) = (&all[0], &all[1]);
+    one.create().unwrap();
+    one.insert(&[doc! { "_id": 1i32 }]);
+    let coll = other.find().unwrap();
+    let find = |view: &ReadView| coll.get_with(view, &Value::Int32(1), &mut |_| {});
+    let expect = || other.store.expect_moment().unwrap().unwrap();
+    // As expected: the unit begins at the moment, and what was written is in the next one.
+    let view = expect();
+    assert!(find(&view).unwrap());
+    let operation = Operation::new_detached(Arc::new(SystemClock::default()));
+    let tell = |view: &ReadView| {
+        operation.set_moment(view.pos().unwrap().0);
+        operation.expect(view.expectation());
+    };
+    tell(&view);
+    let insert = |id: i32| {
+        let doc = doc! { "_id": id };
+        coll.writer(&operation).insert(&[doc.doc()], true)
+    };
+    assert_eq!(insert(2).unwrap().count, 1);
+    other.store.end_moment(&view, &operation).unwrap();
+    assert_eq!(one.documents().len(), 2);
+    // Another store changes the catalog.
+    let spec = doc! { "v": 2i32, "key": { "a": 1i32 }, "name": "a" };
+    one.create_index(&spec).unwrap();
+    let view = expect();
+    let is_outdated = |e: model::MongoError| e.is(model::ErrorKind::Outdated);
+    assert!(is_outdated(find(&view).unwrap_err()));
+    tell(&view);
+    assert!(is_outdated(insert(3).unwrap_err()));
+    let made = other.store.writer(&operation).create_collection(
+        &Namespace::new("db", "new").unwrap(),
+        DocBuf::new(),
+        [9; 16],
+    );
+    assert!(is_outdated(made.map(|_| ()).unwrap_err()));
+    assert!(is_outdated(
+        other.store.end_moment(&view, &operation).unwrap_err()
+    ));
+    assert_eq!(one.documents().len(), 2);
+    // After a moment that asks, the new catalog is expected.
+    let coll = other.find().unwrap();
+    assert_eq!(coll.indexes().len(), 1);
+    let view = expect();
+    tell(&view);
+    assert!(coll.get_with(&view, &Value::Int32(2), &mut |_| {}).unwrap());
+    other.store.end_moment(&view, &operation).unwrap();
 }

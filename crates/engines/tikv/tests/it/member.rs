@@ -306,3 +306,126 @@ fn members_and_a_server_that_holds_the_whole_database_exclude_each_other() {
     let found: BTreeMap<u32, bool> = (0..12).map(|n| (n, get(&member, n).is_some())).collect();
     assert!(found.values().all(|there| *there), "{found:?}");
 }
+
+/// The value at a new moment.
+fn now(member: &TikvMember, n: u32) -> Option<Vec<u8>> {
+    let moment = member.moment().expect("a moment").snapshot;
+    let mut value = Vec::new();
+    let found = moment.get(Table::Doc, &key(n), &mut value);
+    found.expect("a read").then_some(value)
+}
+
+fn exclusive_change(member: &TikvMember, value: &[u8]) {
+    let unit = member.begin_exclusive().expect("a unit").expect("one");
+    let mut batch = WriteBatch::new();
+    batch.put(Table::Meta, b"catalog", value);
+    let done = unit.commit(&batch, Durability::Buffered);
+    done.expect("nothing conflicts");
+}
+
+#[test]
+fn a_unit_begins_at_its_moment_and_conflicts_with_changes_since() {
+    let Some(pd) = pd() else { return };
+    let members = three(&pd);
+    put(&members[0], 1, b"old").expect("a write");
+    let told = members[1].moment().expect("a moment").announced;
+    let moment = || {
+        let begun = members[1].begin_moment(&told).expect("a moment");
+        begun.expect("nothing was announced").pos()
+    };
+    let write = |at: CommitPos, n: u32| -> Result<CommitPos> {
+        let keys = [(Table::Doc, &key(1)[..]), (Table::Doc, &key(2)[..])];
+        let unit = members[1].begin_early(at, &keys)?.expect("one");
+        let mut seen = Vec::new();
+        assert!(unit.get(Table::Doc, &key(1), &mut seen)?);
+        assert!(!unit.get(Table::Doc, &key(2), &mut Vec::new())?);
+        let mut batch = WriteBatch::new();
+        batch.put(Table::Doc, &key(n), &seen);
+        unit.commit(&batch, Durability::Buffered)
+    };
+    // Nothing has changed since.
+    let first = moment();
+    write(first, 3).expect("a commit");
+    assert_eq!(now(&members[0], 3).as_deref(), Some(&b"old"[..]));
+    // What the unit has read is changed by another member, after the moment and before the unit.
+    let before = moment();
+    put(&members[0], 1, b"new").expect("a write");
+    let done = write(before, 4);
+    assert!(matches!(done, Err(StorageError::Conflict)), "{done:?}");
+    assert_eq!(now(&members[0], 4), None);
+    // A moment is used once: the second unit begins now.
+    for at in [before, first] {
+        write(at, 5).expect("a commit");
+        assert_eq!(now(&members[0], 5).as_deref(), Some(&b"new"[..]));
+    }
+    let before = moment();
+    exclusive_change(&members[2], b"1");
+    let done = write(before, 6);
+    assert!(matches!(done, Err(StorageError::Conflict)), "{done:?}");
+}
+
+#[test]
+fn a_moment_with_other_announcements_than_expected_shows_nothing() {
+    let Some(pd) = pd() else { return };
+    let members = three(&pd);
+    put(&members[0], 1, b"value").expect("a write");
+    let told = members[1].moment().expect("a moment").announced;
+    let expect = || members[1].begin_moment(&told).expect("a moment");
+    let shown = expect().expect("nothing was announced");
+    assert!(shown.get(Table::Doc, &key(1), &mut Vec::new()).unwrap());
+    shown.check().expect("it was compared");
+    exclusive_change(&members[0], b"1");
+    // A moment before the change keeps its state.
+    assert!(shown.get(Table::Doc, &key(1), &mut Vec::new()).unwrap());
+    let shown = expect().expect("this member does not know yet");
+    let read = shown.get(Table::Doc, &key(1), &mut Vec::new());
+    assert!(matches!(read, Err(StorageError::Outdated)), "{read:?}");
+    let all = &mut |_: usize, _: Option<&[u8]>| panic!("it is not shown");
+    let read = shown.multi_get(Table::Doc, &[&key(1)], all);
+    assert!(matches!(read, Err(StorageError::Outdated)), "{read:?}");
+    assert!(matches!(shown.check(), Err(StorageError::Outdated)));
+    assert!(expect().is_none(), "the member knows now");
+}
+
+/// Many units begin at the moments of their statements, while others change what all keep.
+#[test]
+fn units_at_moments_lose_nothing_beside_exclusive_commits() {
+    const CHANGES: u32 = 40;
+    let Some(pd) = pd() else { return };
+    let members = three(&pd);
+    let add = |member: &TikvMember| loop {
+        let told = member.moment().expect("a moment").announced;
+        let at = member.begin_moment(&told).expect("a moment");
+        let at = at.map_or(CommitPos(0), |moment| moment.pos());
+        let engine: &dyn Engine = member;
+        let unit = engine.begin_at(at, &[(Table::Doc, &key(1))]);
+        let unit = unit.expect("a unit");
+        let next = number(&unit, 1) + 1;
+        let mut batch = WriteBatch::new();
+        batch.put(Table::Doc, &key(1), &next.to_be_bytes());
+        batch.add(Table::Meta, b"count", [1, 0]);
+        match unit.commit(&batch, Durability::Buffered) {
+            Ok(_) => return,
+            Err(e) => assert!(matches!(e, StorageError::Conflict), "{e}"),
+        }
+    };
+    std::thread::scope(|threads| {
+        for member in &members {
+            for _ in 0..2 {
+                threads.spawn(|| (0..CHANGES).for_each(|_| add(member)));
+            }
+        }
+        threads.spawn(|| {
+            for round in 0..5u8 {
+                let unit = members[0].begin_exclusive().expect("a unit").expect("one");
+                let mut batch = WriteBatch::new();
+                batch.put(Table::Meta, b"catalog", &[round]);
+                // A conflict is as good here.
+                let _ = unit.commit(&batch, Durability::Buffered);
+            }
+        });
+    });
+    let moment = members[2].moment().expect("a moment").snapshot;
+    assert_eq!(number(&*moment, 1), 6 * CHANGES);
+    assert_eq!(count(&*moment), [i64::from(6 * CHANGES), 0]);
+}

@@ -1,0 +1,192 @@
+//! Tests of the changes that CHANGES.md lists, without a cluster: the stores are functions.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::mock::MockKvClient;
+use crate::mock::MockPdClient;
+use crate::proto::errorpb;
+use crate::proto::kvrpcpb;
+use crate::proto::pdpb::Timestamp;
+use crate::request::Keyspace;
+use crate::timestamp::TimestampExt;
+use crate::transaction::HeartbeatOption;
+use crate::Transaction;
+use crate::TransactionOptions;
+
+/// The requests that arrived.
+#[derive(Default)]
+struct Seen {
+    prewrites: Vec<kvrpcpb::PrewriteRequest>,
+    commits: Vec<kvrpcpb::CommitRequest>,
+}
+
+type Answers = (
+    fn(&kvrpcpb::PrewriteRequest) -> kvrpcpb::PrewriteResponse,
+    fn(&kvrpcpb::CommitRequest) -> kvrpcpb::CommitResponse,
+);
+
+const PLAIN: Answers = (|_| Default::default(), |_| Default::default());
+
+/// Commits a transaction that writes these keys, the first of which is the primary key, and waits
+/// for what the client does in the background. The output is the version of the commit.
+async fn commit(
+    keys: &[u8],
+    options: TransactionOptions,
+    (prewrite, commit): Answers,
+) -> (u64, Arc<Mutex<Seen>>) {
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let record = seen.clone();
+    let client = MockKvClient::with_dispatch_hook(move |request: &dyn Any| {
+        let mut seen = record.lock().unwrap();
+        if let Some(request) = request.downcast_ref::<kvrpcpb::PrewriteRequest>() {
+            seen.prewrites.push(request.clone());
+            return Ok(Box::new(prewrite(request)) as Box<dyn Any>);
+        }
+        let request = request.downcast_ref::<kvrpcpb::CommitRequest>();
+        let request = request.expect("a commit");
+        seen.commits.push(request.clone());
+        Ok(Box::new(commit(request)) as Box<dyn Any>)
+    });
+    let began = Timestamp {
+        physical: 1000,
+        ..Default::default()
+    };
+    let mut txn = Transaction::new(
+        began,
+        Arc::new(MockPdClient::new(client)),
+        options.heartbeat_option(HeartbeatOption::NoHeartbeat),
+        Keyspace::Disable,
+    );
+    for key in keys {
+        txn.put(vec![*key], "value").await.unwrap();
+    }
+    let at = txn.commit().await.unwrap().unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    (at.version(), seen)
+}
+
+fn optimistic() -> TransactionOptions {
+    TransactionOptions::new_optimistic()
+}
+
+#[tokio::test]
+async fn keys_of_one_region_are_committed_in_one_request() {
+    let (_, seen) = commit(&[1, 2, 3], optimistic(), PLAIN).await;
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.commits.len(), 1);
+    assert_eq!(seen.commits[0].keys[0], [1]);
+    assert_eq!(seen.commits[0].keys.len(), 3);
+}
+
+#[tokio::test]
+async fn keys_of_other_regions_are_committed_after_the_primary_key() {
+    let (_, seen) = commit(&[1, 20, 2, 30], optimistic(), PLAIN).await;
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.prewrites.len(), 2);
+    let mut commits: Vec<_> = seen.commits.iter().map(|c| c.keys.clone()).collect();
+    commits.iter_mut().for_each(|keys| keys.sort());
+    // The primary key may be committed again.
+    assert_eq!(commits[0], [[1], [2]]);
+    assert!(commits[1..].contains(&vec![vec![20], vec![30]]));
+}
+
+#[tokio::test]
+async fn the_primary_key_is_committed_alone_when_the_region_has_changed() {
+    let together_is_refused = |request: &kvrpcpb::CommitRequest| kvrpcpb::CommitResponse {
+        region_error: (request.keys.len() > 1 && request.keys.contains(&vec![1])).then(|| {
+            errorpb::Error {
+                server_is_busy: Some(Default::default()),
+                ..Default::default()
+            }
+        }),
+        ..Default::default()
+    };
+    let answers: Answers = (PLAIN.0, together_is_refused);
+    let (_, seen) = commit(&[1, 2, 3], optimistic(), answers).await;
+    let seen = seen.lock().unwrap();
+    let commits: Vec<_> = seen.commits.iter().map(|c| c.keys.len()).collect();
+    assert_eq!(commits, [3, 1, 2]);
+    assert_eq!(seen.commits[1].keys, [[1]]);
+    let versions: Vec<_> = seen.commits.iter().map(|c| c.commit_version).collect();
+    assert!(versions.iter().all(|v| *v == versions[0]));
+}
+
+#[tokio::test]
+async fn only_an_asynchronous_commit_sends_the_list_of_all_keys() {
+    let (_, seen) = commit(&[1, 2, 20], optimistic(), PLAIN).await;
+    for request in &seen.lock().unwrap().prewrites {
+        assert!(request.secondaries.is_empty() && request.max_commit_ts == 0);
+    }
+    let time = |_: &kvrpcpb::PrewriteRequest| kvrpcpb::PrewriteResponse {
+        min_commit_ts: 77,
+        ..Default::default()
+    };
+    let (at, seen) = commit(&[1, 2, 20], optimistic().use_async_commit(), (time, PLAIN.1)).await;
+    assert_eq!(at, 77);
+    let latest = 1000 + 2000 + 1000;
+    for request in &seen.lock().unwrap().prewrites {
+        assert_eq!(request.secondaries.len(), 2);
+        let ms = Timestamp::from_version(request.max_commit_ts).physical;
+        assert!((3000..latest).contains(&ms), "{ms}");
+    }
+}
+
+#[tokio::test]
+async fn an_asynchronous_commit_that_one_region_refuses_takes_two_phases() {
+    let one_refuses = |request: &kvrpcpb::PrewriteRequest| kvrpcpb::PrewriteResponse {
+        min_commit_ts: if request.mutations[0].key == [20] { 0 } else { 77 },
+        ..Default::default()
+    };
+    let answers: Answers = (one_refuses, PLAIN.1);
+    let (at, seen) = commit(&[1, 20], optimistic().use_async_commit(), answers).await;
+    // The oracle of these tests gives 0.
+    assert_eq!(at, 0);
+    let seen = seen.lock().unwrap();
+    assert!(seen.commits.iter().all(|c| c.commit_version == 0));
+    assert_eq!(seen.commits[0].keys, [[1]]);
+    assert_eq!(seen.commits[1].keys, [[20]]);
+}
+
+#[tokio::test]
+async fn a_commit_in_one_phase_that_is_refused_takes_two() {
+    let (_, seen) = commit(&[1, 2], optimistic().try_one_pc(), PLAIN).await;
+    let seen = seen.lock().unwrap();
+    assert!(seen.prewrites[0].try_one_pc && seen.prewrites[0].max_commit_ts > 0);
+    assert_eq!(seen.commits.len(), 1);
+    let one_phase = |_: &kvrpcpb::PrewriteRequest| kvrpcpb::PrewriteResponse {
+        one_pc_commit_ts: 55,
+        ..Default::default()
+    };
+    let answers: Answers = (one_phase, PLAIN.1);
+    let (at, seen) = commit(&[1, 2], optimistic().try_one_pc(), answers).await;
+    assert_eq!((at, seen.lock().unwrap().commits.len()), (55, 0));
+}
+
+#[tokio::test]
+async fn the_locks_of_a_transaction_that_began_earlier_live_longer() {
+    let ttl = Arc::new(Mutex::new(Vec::new()));
+    let record = ttl.clone();
+    let client = MockKvClient::with_dispatch_hook(move |request: &dyn Any| {
+        if let Some(request) = request.downcast_ref::<kvrpcpb::PrewriteRequest>() {
+            record.lock().unwrap().push(request.lock_ttl);
+            return Ok(Box::<kvrpcpb::PrewriteResponse>::default() as Box<dyn Any>);
+        }
+        Ok(Box::<kvrpcpb::CommitResponse>::default() as Box<dyn Any>)
+    });
+    for age in [0, 700] {
+        let mut txn = Transaction::new(
+            Timestamp::default(),
+            Arc::new(MockPdClient::new(client.clone())),
+            optimistic().heartbeat_option(HeartbeatOption::NoHeartbeat),
+            Keyspace::Disable,
+        )
+        .begun_before(Duration::from_millis(age));
+        txn.put(vec![1], "value").await.unwrap();
+        txn.commit().await.unwrap();
+    }
+    let ttl = ttl.lock().unwrap();
+    assert!((650..=800).contains(&(ttl[1] - ttl[0])), "{ttl:?}");
+}
