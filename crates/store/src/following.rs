@@ -99,8 +99,9 @@ impl Store {
 
     /// As [`Store::begin_moment`], for an operation that can be run again: the first read of the
     /// view may fail with [`model::ErrorKind::Outdated`], and so may [`Store::end_moment`], which
-    /// has to be called at the end of the operation. Then nothing was read, and nothing was written by an
-    /// operation that was told of the view ([`Operation::expect`], [`Operation::set_moment`]).
+    /// has to be called at the end of the operation. Then nothing was read, and nothing was written
+    /// by an operation that was told of the view ([`Operation::expect`],
+    /// [`Operation::set_moment`]).
     ///
     /// # Cost
     /// It spares the request for the announcements, which goes with the first read.

@@ -17,51 +17,31 @@ use storage::{
     Follower, IdentSet, KeyRange, Moment, Reader, Result, Snapshot, StatSink, StorageError, Table,
     VerifyReport, WriteBatch,
 };
-use tikv_client::Transaction;
 
 use crate::announcements::{ExpectedAnnouncements, SeenAnnouncements};
-use crate::cluster::{Change, Cluster, RETRY_FOR, millis};
+use crate::cluster::{Cluster, RETRY_FOR, millis};
 use crate::commits::CacheFilter;
 use crate::config::{
     Config, MEMBER_FORMAT, ROW_OVERHEAD_BYTES, caps, check_format, format_row, start,
 };
 use crate::error::unreachable_error;
-use crate::layout::{Layout, SCAN_ROWS, SlotId};
+use crate::layout::{Layout, SCAN_ROWS};
 use crate::lease_row::{LeaseOptions, millis_of};
 use crate::membership::Membership;
-use crate::moments::{OfferedMoments, RequestCombiner};
+use crate::moments::{AGE_MAX, OfferedMoments, RequestCombiner};
 use crate::overlay::{Overlay, WriterCache};
 use crate::ranges;
 use crate::requests;
 use crate::row_numbers::RowNumbers;
-use crate::slots::{SlotCommits, SlotGuard, SlotPool};
-use crate::turn::Turn;
-use crate::unit::{MemberUnit, UnitCommitter};
+use crate::slots::{SlotCommits, SlotPool};
+use crate::turn::{Turn, drain_time, hold_time};
+use crate::unit::{Begun, MemberUnit, UnitCommitter, turn_changes};
 use crate::versions::StopSignal;
 use crate::view::{CounterFilter, View};
 
-/// How long other units wait for a change of what servers keep in memory, at most. Twice as long
-/// after each conflict of such a change, up to [`TURN_DOUBLINGS`] times.
-const TURN: Duration = Duration::from_secs(1);
-const TURN_DOUBLINGS: u32 = 3;
-/// How long a commit that has begun takes, usually; the change begins afterwards. Four times as
-/// long after each conflict, up to [`DRAIN_QUADRUPLINGS`] times.
-const DRAIN: Duration = Duration::from_millis(2);
-const DRAIN_QUADRUPLINGS: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(2);
 /// A lease is renewed this many times before it would expire.
 const RENEWALS: u32 = 4;
-
-/// A unit begins at a moment that is younger than this: exclusive commits wait for units that have
-/// begun, and conflict with those that take longer.
-const AGE_MAX: Duration = Duration::from_millis(100);
-
-/// The transaction of a unit.
-struct Begun<'m> {
-    txn: Transaction,
-    ts: u64,
-    slot: SlotGuard<'m>,
-}
 
 /// A database in a cluster, to which this process and others write.
 pub struct TikvMember {
@@ -266,7 +246,7 @@ impl TikvMember {
     fn begin_turn(&self) -> Result<MemberUnit<'_>> {
         let turn = self.turn.take();
         let conflicts = turn.conflicts();
-        let holds = TURN * 2u32.pow(conflicts.min(TURN_DOUBLINGS));
+        let holds = hold_time(conflicts);
         let until = Instant::now() + RETRY_FOR;
         loop {
             let mut unit = self.begin_unit(true, &[])?;
@@ -283,7 +263,7 @@ impl TikvMember {
                 }
             }
         }
-        std::thread::sleep(DRAIN * 4u32.pow(conflicts.min(DRAIN_QUADRUPLINGS)));
+        std::thread::sleep(drain_time(conflicts));
         let unit = self.begin_unit(true, &[])?;
         Ok(MemberUnit {
             turn: Some(turn),
@@ -319,7 +299,8 @@ impl TikvMember {
         }
         slot.number += 1;
         if unit.turn.is_some() {
-            made.changes.extend(self.turn_changes(&unit.view, slot.id)?);
+            made.changes
+                .extend(turn_changes(&unit.view, &self.commits.layout, slot.id)?);
         }
         let kept = self.kept.get();
         let is_announced = kept.is_some_and(|kept| batch.iter().any(|op| op.changes_kept(*kept)));
@@ -354,21 +335,10 @@ impl TikvMember {
         Ok(pos)
     }
 
-    /// The rows that an exclusive commit writes so that every unit conflicts that is in progress:
-    /// those of all slots, as they are, and that of members, for one that is joining.
-    fn turn_changes(&self, view: &View, own: SlotId) -> Result<Vec<Change>> {
-        let layout = &self.commits.layout;
-        let mut changes = view.rows_as_they_are(layout.slots())?;
-        changes.retain(|(key, _)| *key != layout.slot(own));
-        changes.extend(view.rows_as_they_are(layout.roster()..layout.turn())?);
-        changes.push((layout.turn(), None));
-        Ok(changes)
-    }
-
     /// Commits an announcement and nothing else.
     fn announce_alone(&self) -> Result<()> {
         loop {
-            let unit = self.begin_unit(false)?;
+            let unit = self.begin_unit(false, &[])?;
             let mut slot = unit.slot;
             slot.number += 1;
             let change = self.commits.membership.announcement(slot.id, slot.number);

@@ -3,11 +3,16 @@
 //! progress at a time; one unit begins at a moment. Must not know: the request.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 /// Moments at which no unit has begun; older ones are forgotten.
 const OFFERED_MAX: usize = 1024;
+
+/// A unit begins at a moment that is younger than this: exclusive commits wait for units that have
+/// begun, and conflict with those that take longer.
+pub(crate) const AGE_MAX: Duration = Duration::from_millis(100);
 
 /// The moments at which a unit may begin, by their timestamps: two transactions must not have one
 /// timestamp.
@@ -98,7 +103,6 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
-    use std::time::Duration;
 
     #[test]
     fn a_moment_is_taken_once_and_forgotten_after_many_others() {

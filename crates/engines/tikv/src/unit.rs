@@ -11,7 +11,8 @@ use storage::{
 };
 use tikv_client::Transaction;
 
-use crate::layout::Layout;
+use crate::cluster::Change;
+use crate::layout::{Layout, SlotId};
 use crate::slots::SlotGuard;
 use crate::turn::TurnGuard;
 use crate::view::View;
@@ -23,6 +24,13 @@ pub(crate) trait UnitCommitter: Sync {
 
     /// Where rows lie.
     fn layout(&self) -> &Layout;
+}
+
+/// The transaction of a unit.
+pub(crate) struct Begun<'m> {
+    pub(crate) txn: Transaction,
+    pub(crate) ts: u64,
+    pub(crate) slot: SlotGuard<'m>,
 }
 
 /// A transaction of the cluster.
@@ -82,4 +90,14 @@ impl CheckedUnit for MemberUnit<'_> {
     fn announced(&self) -> &[u8] {
         &self.announced
     }
+}
+
+/// The rows that an exclusive commit writes so that every unit conflicts that is in progress:
+/// those of all slots, as they are, and that of members, for one that is joining.
+pub(crate) fn turn_changes(view: &View, layout: &Layout, own: SlotId) -> Result<Vec<Change>> {
+    let mut changes = view.rows_as_they_are(layout.slots())?;
+    changes.retain(|(key, _)| *key != layout.slot(own));
+    changes.extend(view.rows_as_they_are(layout.roster()..layout.turn())?);
+    changes.push((layout.turn(), None));
+    Ok(changes)
 }
