@@ -221,8 +221,8 @@ impl Dispatcher {
         result
     }
 
-    /// Prepares a connection for a request, and finds its command. Beside other servers, the request
-    /// reads the state at its beginning.
+    /// Prepares a connection for a request, and finds its command. Beside other servers, the
+    /// request reads the state at its beginning.
     fn prepare(
         &self,
         conn: &mut Connection,
