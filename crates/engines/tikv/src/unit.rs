@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use storage::emulate::{ChunkedCursor, FixedView};
+use storage::emulate::{FixedView, SharedView};
 use storage::{
     CheckedUnit, CommitPos, Cursor, CursorOpts, Durability, KeyRange, Reader, Result, StorageError,
     Table, WriteBatch,
