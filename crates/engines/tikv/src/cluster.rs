@@ -24,6 +24,8 @@ use crate::tls::{TlsContents, TlsFiles, attempt};
 pub(crate) const RETRY_FOR: Duration = Duration::from_secs(25);
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// How long the locks of a commit live without a sign of life.
+const LOCKS_LIVE: Duration = Duration::from_millis(700);
 /// Timeout of one request; a stopped store does not answer at all.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 /// Timeout of one small commit, which includes many retries by the client itself. A large one gets
@@ -242,7 +244,7 @@ impl Cluster {
             if one_phase {
                 options().try_one_pc()
             } else {
-                options()
+                beside_others()
             }
         };
         let begin = || async { self.client().begin_with_options(options()).await };
@@ -255,7 +257,7 @@ impl Cluster {
     /// request. `age`: how long ago the oracle gave it.
     pub(crate) fn begin_at(&self, ts: u64, age: Duration) -> Transaction {
         let ts = Timestamp::from_version(ts);
-        self.client().begin_at(ts, age, options())
+        self.client().begin_at(ts, age, beside_others())
     }
 
     /// The value of a key at the time of a transaction, tried once.
@@ -375,13 +377,25 @@ fn rows(found: impl Iterator<Item = tikv_client::KvPair>) -> Vec<Row> {
 }
 
 fn options() -> TransactionOptions {
-    // No other server waits for the locks, so no heartbeats are needed.
+    // No other server waits for the locks for long, so no heartbeats are needed.
     TransactionOptions::new_optimistic()
         .drop_check(CheckLevel::None)
         .heartbeat_option(HeartbeatOption::NoHeartbeat)
         .retry_options(RetryOptions::new(
             Backoff::no_jitter_backoff(2, 500, 12),
             Backoff::no_jitter_backoff(1, 250, 14),
+        ))
+}
+
+/// The options of a commit whose locks others may wait for: until this process gives them up, or
+/// this long after it has died.
+fn beside_others() -> TransactionOptions {
+    options()
+        .lock_ttl(LOCKS_LIVE)
+        .heartbeat_option(HeartbeatOption::FixedTime(LOCKS_LIVE / 3))
+        .retry_options(RetryOptions::new(
+            Backoff::no_jitter_backoff(2, 500, 12),
+            Backoff::no_jitter_backoff(1, 100, 60),
         ))
 }
 

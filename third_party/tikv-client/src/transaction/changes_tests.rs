@@ -12,6 +12,8 @@ use crate::proto::kvrpcpb;
 use crate::proto::pdpb::Timestamp;
 use crate::request::Keyspace;
 use crate::timestamp::TimestampExt;
+use crate::transaction::lock::LockResolver;
+use crate::transaction::lock::ResolveLocksContext;
 use crate::transaction::HeartbeatOption;
 use crate::Transaction;
 use crate::TransactionOptions;
@@ -189,4 +191,73 @@ async fn the_locks_of_a_transaction_that_began_earlier_live_longer() {
     }
     let ttl = ttl.lock().unwrap();
     assert!((650..=800).contains(&(ttl[1] - ttl[0])), "{ttl:?}");
+}
+
+#[tokio::test]
+async fn a_lock_whose_primary_key_was_never_locked_is_found_out() {
+    let client = MockKvClient::with_dispatch_hook(|request: &dyn Any| {
+        let request = request.downcast_ref::<kvrpcpb::CheckTxnStatusRequest>();
+        let request = request.expect("a question for the primary key");
+        let missing = kvrpcpb::TxnNotFound {
+            start_ts: request.lock_ts,
+            primary_key: request.primary_key.clone(),
+        };
+        let mut response = kvrpcpb::CheckTxnStatusResponse::default();
+        if !request.rollback_if_not_exist {
+            response.error = Some(kvrpcpb::KeyError {
+                txn_not_found: Some(missing),
+                ..Default::default()
+            });
+        }
+        Ok(Box::new(response) as Box<dyn Any>)
+    });
+    let mut resolver = LockResolver::new(ResolveLocksContext::default());
+    let status = resolver
+        .check_txn_status(
+            Arc::new(MockPdClient::new(client)),
+            Keyspace::Disable,
+            7,
+            vec![1],
+            9,
+            9,
+            false,
+            true,
+            false,
+            false,
+        )
+        .await;
+    assert!(matches!(status, Err(crate::Error::TxnNotFound(_))), "{status:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_live_as_long_as_the_caller_has_set() {
+    let ttl = Arc::new(Mutex::new(Vec::new()));
+    let record = ttl.clone();
+    let client = MockKvClient::with_dispatch_hook(move |request: &dyn Any| {
+        if let Some(request) = request.downcast_ref::<kvrpcpb::PrewriteRequest>() {
+            record.lock().unwrap().push(request.lock_ttl);
+            std::thread::sleep(Duration::from_millis(400));
+            return Ok(Box::<kvrpcpb::PrewriteResponse>::default() as Box<dyn Any>);
+        }
+        if let Some(request) = request.downcast_ref::<kvrpcpb::TxnHeartBeatRequest>() {
+            record.lock().unwrap().push(request.advise_lock_ttl);
+            return Ok(Box::<kvrpcpb::TxnHeartBeatResponse>::default() as Box<dyn Any>);
+        }
+        Ok(Box::<kvrpcpb::CommitResponse>::default() as Box<dyn Any>)
+    });
+    let every = Duration::from_millis(100);
+    let mut txn = Transaction::new(
+        Timestamp::default(),
+        Arc::new(MockPdClient::new(client.clone())),
+        optimistic()
+            .heartbeat_option(HeartbeatOption::FixedTime(every))
+            .lock_ttl(Duration::from_millis(300)),
+        Keyspace::Disable,
+    );
+    txn.put(vec![1], "value").await.unwrap();
+    txn.commit().await.unwrap();
+    let ttl = ttl.lock().unwrap();
+    assert!((300..400).contains(&ttl[0]), "{ttl:?}");
+    // The first heartbeat counts from the beginning of the transaction.
+    assert!(ttl.len() > 1 && (400..1000).contains(&ttl[1]), "{ttl:?}");
 }

@@ -466,7 +466,9 @@ impl LockResolver {
             .plan();
         let mut status: TransactionStatus = match plan.execute().await {
             Ok(status) => status,
-            Err(Error::ExtractedErrors(mut errors)) => match errors.pop() {
+            // Quarry: the second is what the request above ends with; without it, a lock whose
+            // primary key was never locked stayed for ever.
+            Err(Error::ExtractedErrors(mut errors) | Error::MultipleKeyErrors(mut errors)) => match errors.pop() {
                 Some(Error::KeyError(key_err)) => {
                     if let Some(txn_not_found) = key_err.txn_not_found {
                         return Err(Error::TxnNotFound(txn_not_found));

@@ -976,6 +976,8 @@ impl<PdC: PdClient> Transaction<PdC> {
         };
         let start_instant = self.start_instant;
         let keyspace = self.keyspace;
+        // Quarry: by the time that the caller has set.
+        let prolonged_ms = self.options.lock_ttl_ms.unwrap_or(MAX_TTL);
 
         let heartbeat_task = async move {
             loop {
@@ -994,7 +996,7 @@ impl<PdC: PdClient> Transaction<PdC> {
                 let request = new_heart_beat_request(
                     start_ts.clone(),
                     primary_key.clone(),
-                    start_instant.elapsed().as_millis() as u64 + MAX_TTL,
+                    start_instant.elapsed().as_millis() as u64 + prolonged_ms,
                 );
                 let plan = PlanBuilder::new(rpc.clone(), keyspace, request)
                     .retry_multi_region(region_backoff.clone())
@@ -1107,6 +1109,9 @@ pub struct TransactionOptions {
     check_level: CheckLevel,
     #[doc(hidden)]
     heartbeat_option: HeartbeatOption,
+    /// Quarry: how long the locks of a small transaction live, in milliseconds, and by how much
+    /// each heartbeat prolongs them.
+    lock_ttl_ms: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -1132,6 +1137,7 @@ impl TransactionOptions {
             retry_options: RetryOptions::default_optimistic(),
             check_level: CheckLevel::Panic,
             heartbeat_option: HeartbeatOption::FixedTime(DEFAULT_HEARTBEAT_INTERVAL),
+            lock_ttl_ms: None,
         }
     }
 
@@ -1145,6 +1151,7 @@ impl TransactionOptions {
             retry_options: RetryOptions::default_pessimistic(),
             check_level: CheckLevel::Panic,
             heartbeat_option: HeartbeatOption::FixedTime(DEFAULT_HEARTBEAT_INTERVAL),
+            lock_ttl_ms: None,
         }
     }
 
@@ -1207,6 +1214,14 @@ impl TransactionOptions {
                 )));
             }
         }
+    }
+
+    /// Quarry: sets how long the locks of a small transaction live without a heartbeat, and by how
+    /// much each heartbeat prolongs them. Others wait that long when this process dies.
+    #[must_use]
+    pub fn lock_ttl(mut self, ttl: Duration) -> TransactionOptions {
+        self.lock_ttl_ms = Some(ttl.as_millis() as u64);
+        self
     }
 
     #[must_use]
@@ -1630,7 +1645,8 @@ impl<PdC: PdClient> Committer<PdC> {
     }
 
     fn calc_txn_lock_ttl(&mut self) -> u64 {
-        let mut lock_ttl = DEFAULT_LOCK_TTL;
+        // Quarry: as long as the caller has set.
+        let mut lock_ttl = self.options.lock_ttl_ms.unwrap_or(DEFAULT_LOCK_TTL);
         if self.write_size > TXN_COMMIT_BATCH_SIZE {
             let size_mb = self.write_size as f64 / 1024.0 / 1024.0;
             lock_ttl = (TTL_FACTOR * size_mb.sqrt()) as u64;
