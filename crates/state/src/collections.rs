@@ -28,10 +28,15 @@ impl Service {
                 .writer(operation)
                 .create_collection_in(ns, options, uuid, t);
         }
+        let runs_again = operation.writes().may_run_again();
         let c = self
             .store
             .writer(operation)
             .create_collection(ns, options, uuid)?;
+        if runs_again {
+            // Its next run finds the collection.
+            operation.writes().checkpoint();
+        }
         self.log_created(operation.connection(), &c);
         Ok(c)
     }
