@@ -71,11 +71,11 @@ pub(super) fn renew_users(
     let writes = command.is(flag::WRITE);
     let names_users = writes && database(request).is_ok_and(|db| names_system(request, db));
     // `$out` and `$merge` may have written to any collection.
-    if names_users || (!writes && wrote) {
-        if let Err(e) = service.access.note_change() {
-            let message = format!("other servers were not told of users: {}", e.message());
-            service.log('W', "ACCESS", &message);
-        }
+    if (names_users || (!writes && wrote))
+        && let Err(e) = service.access.note_change()
+    {
+        let message = format!("other servers were not told of users: {}", e.message());
+        service.log('W', "ACCESS", &message);
     }
     if names_users && done && service.state.audit.is_on() {
         tell_direct_change(service, &conn.operation, request, command);
