@@ -281,7 +281,8 @@ impl Shardable for kvrpcpb::PrewriteRequest {
         }
 
         // Only if there is only one request to send
-        if self.try_one_pc && shard.len() != self.secondaries.len() + 1 {
+        // Quarry: the list of the other keys is sent only with an asynchronous commit.
+        if self.try_one_pc && shard.len() != self.mutations.len() {
             self.try_one_pc = false;
         }
 
