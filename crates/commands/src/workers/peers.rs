@@ -30,5 +30,8 @@ pub(super) static WORKER: Worker = Worker {
             Ok(NextRound::Again)
         })
     },
-    error: ("STORAGE", "the other servers could not be told that this one is alive"),
+    error: (
+        "STORAGE",
+        "the other servers could not be told that this one is alive",
+    ),
 };
