@@ -138,6 +138,7 @@ const ROWS: &[Row] = &[
     new_row("tikvServers", "quarry.tikv.servers"),
     new_row("tikvAddress", "quarry.tikv.address"),
     new_row("tikvReads", "quarry.tikv.reads"),
+    new_row("tikvWrites", "quarry.tikv.writes"),
     new_row("tikvKeepSeconds", "quarry.tikv.keepSeconds"),
     new_row("tlsMode", "net.tls.mode"),
     new_row("tlsCertificateKeyFile", "net.tls.certificateKeyFile"),
