@@ -244,9 +244,18 @@ impl Cluster {
             if one_phase {
                 options().try_one_pc()
             } else {
-                beside_others()
+                options()
             }
         };
+        self.begin_with(&options)
+    }
+
+    /// Begins a transaction beside other servers that write, which may wait for its locks.
+    pub(crate) fn begin_beside_others(&self) -> Result<(Transaction, u64)> {
+        self.begin_with(&beside_others)
+    }
+
+    fn begin_with(&self, options: &dyn Fn() -> TransactionOptions) -> Result<(Transaction, u64)> {
         let begin = || async { self.client().begin_with_options(options()).await };
         let txn = self.retry("beginning a commit", begin)?;
         let ts = txn.start_timestamp().version();

@@ -186,7 +186,7 @@ impl TikvMember {
             // Before the time of the unit: no other commit may write the slot's row after it.
             let slot = self.slots.take();
             // In two phases: the lock of the first shows readers that a commit is in progress.
-            let (txn, ts) = self.commits.cluster.begin(false)?;
+            let (txn, ts) = self.commits.cluster.begin_beside_others()?;
             let begun = Begun { txn, ts, slot };
             match self.begin_in(begun, in_turn, keys)? {
                 Some(unit) => return Ok(unit),
