@@ -68,6 +68,10 @@ pub(super) fn renew_users(
     wrote: bool,
     done: bool,
 ) {
+    // Its command is one of `admin`, to whose collections it cannot write.
+    if command.is(flag::ENDS_TRANSACTION) {
+        return;
+    }
     let writes = command.is(flag::WRITE);
     let names_users = writes && database(request).is_ok_and(|db| names_system(request, db));
     // `$out` and `$merge` may have written to any collection.

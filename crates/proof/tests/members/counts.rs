@@ -188,9 +188,7 @@ fn each_operation_takes_few_requests() {
     let cost = measure(&mut server, |server, n| {
         transfer(server, i64::from(n) + 1);
     });
-    // It took 36 and 12 alone; since transactions may create collections beside others it takes
-    // two commits and reads the catalog again. Why is not known yet.
-    row("transaction of ten writes", [54.0, 14.0], cost);
+    row("transaction of ten writes", [36.0, 12.0], cost);
     for (name, [stores, oracle], cost) in table {
         let is_within = cost.stores <= stores + SLACK && cost.oracle <= oracle + SLACK;
         assert!(is_within, "{name}: {} {}", cost.stores, cost.oracle);
