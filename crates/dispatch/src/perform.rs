@@ -159,6 +159,8 @@ fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> CommandResult {
 fn time_of_write(cx: &Ctx<'_, '_>) -> Timestamp {
     let own = match (cx.operation.writes().time(), cx.service.store.log()) {
         (0, Some(log)) => log.latest(),
+        // Beside other servers the state of the service has all of the commit's times.
+        (own, Some(log)) if log.is_shared() => return Timestamp::from_u64(own),
         (own, _) => Timestamp::from_u64(own),
     };
     cx.service.operation_time().max(own)

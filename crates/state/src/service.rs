@@ -259,7 +259,7 @@ impl Service {
     /// The latest operation time: with a log, that of the last readable change.
     pub fn operation_time(&self) -> Timestamp {
         if let Some(log) = self.store.log() {
-            return log.visible();
+            return log.current();
         }
         Timestamp::from_u64(self.operation_time.load(Ordering::Acquire))
     }

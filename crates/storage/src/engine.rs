@@ -216,6 +216,10 @@ pub trait Snapshot: Reader {
 pub trait CheckedUnit: Reader {
     /// Applies a batch, unless something that the unit has read has changed since the unit began.
     ///
+    /// # Output
+    /// The position of exactly this commit, a time of all processes: milliseconds since the epoch,
+    /// shifted left by 18 bits, plus a number. It is later than [`Engine::last_pos`] was before.
+    ///
     /// # Errors
     /// [`StorageError::Conflict`] when it has changed, and nothing was applied; the errors of
     /// [`Engine::apply`].
@@ -326,6 +330,22 @@ pub trait Engine: Reader {
     fn number_rows(&self, count: usize) -> Option<u64> {
         let _ = count;
         None
+    }
+
+    /// The position of the commit that gave a key its value, which it did not have at `after`;
+    /// `None` when the key has no value. For engines with several writing processes, where it is
+    /// that of [`CheckedUnit::commit`].
+    ///
+    /// # Cost
+    /// One read in memory; about thirty where the engine has to look at earlier states.
+    ///
+    /// # Errors
+    /// [`StorageError::Unsupported`] for an engine to which one process writes.
+    fn written_at(&self, table: Table, key: &[u8], after: CommitPos) -> Result<Option<CommitPos>> {
+        let _ = (table, key, after);
+        Err(StorageError::Unsupported(
+            "the positions of earlier commits",
+        ))
     }
 
     /// Position of the newest commit that a read begun now may see. All that a client can conclude

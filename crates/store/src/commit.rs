@@ -38,7 +38,14 @@ pub(crate) struct WriteUnit<'u> {
 /// Stamps a batch with its place among other commits.
 pub(crate) trait Stamp {
     /// Writes the stamp into the batch, which is applied next.
-    fn stamp(&mut self, batch: &mut WriteBatch);
+    ///
+    /// # Errors
+    /// Why the batch cannot be applied.
+    fn stamp(&mut self, batch: &mut WriteBatch) -> Result<()>;
+    /// The batch was applied, with this position.
+    fn note_applied(&mut self, pos: CommitPos);
+    /// The batch was not applied.
+    fn note_refused(&mut self);
     /// The time in the stamp.
     fn time(&self) -> u64;
     /// The commit is complete: the batch was applied and memory changed, or the commit failed.
@@ -116,10 +123,10 @@ impl<'u> WriteUnit<'u> {
 /// Engine failures; nothing in memory has changed then. 112 when another process changed data that
 /// the unit has read: nothing has changed at all.
 pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitPos> {
-    let (batch, stamp) = match unit.batch {
+    let (batch, mut stamp) = match unit.batch {
         Operations::Plain(batch) => (batch, None),
         Operations::Stamped(batch, stamp) => {
-            stamp.stamp(batch);
+            stamp.stamp(batch)?;
             (&*batch, Some(stamp))
         }
     };
@@ -140,6 +147,9 @@ pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitP
     };
     let result = match applied {
         Ok(pos) => {
+            if let Some(stamp) = &mut stamp {
+                stamp.note_applied(pos);
+            }
             unit.effects.into_iter().for_each(|e| e.note_applied(pos));
             if let (Some(operation), Some(stamp)) = (unit.operation, &stamp) {
                 operation.writes().committed_at(stamp.time());
@@ -147,6 +157,11 @@ pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitP
             Ok(pos)
         }
         Err(e) => {
+            if e.is_clean_refusal()
+                && let Some(stamp) = &mut stamp
+            {
+                stamp.note_refused();
+            }
             if !matches!(e, StorageError::Conflict) {
                 unit.effects.into_iter().for_each(|e| e.note_failed());
             }

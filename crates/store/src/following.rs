@@ -9,12 +9,14 @@ use crate::follow::{FollowerState, is_kept};
 use crate::format::meta;
 use crate::handles::Handles;
 use crate::hooks::Hooks;
+use crate::log::{Audience, Log, LogKeeper};
 use crate::peers::Peer;
 use crate::store::{JoinedData, Store, check_layout};
 use crate::view::ReadView;
 use model::{Namespace, Result, bail, code};
 use operation::Operation;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use storage::{Engine, Follower, Moment, StorageError};
 
 impl Store {
@@ -42,14 +44,22 @@ impl Store {
     /// QueryPlanKilled or [`model::ErrorKind::SetAside`], and so may a change of the catalog: the
     /// operation takes the view of a new moment, finds the collection again and goes on.
     ///
+    /// Changes are logged together with those of the others (ADR 0114): see
+    /// [`Store::keep_log`].
+    ///
     /// # Errors
-    /// 115 when changes are to be logged; 12 UnsupportedFormat when the data has a newer layout;
-    /// engine failures.
+    /// 115 when changes are to be logged only for consumers, or when the others log theirs and this
+    /// store would not; 20 IllegalOperation when an earlier log has times that the cluster has not
+    /// reached; 12 UnsupportedFormat when the data has a newer layout; engine failures.
     pub fn join(follower: Arc<dyn Follower>, hooks: Arc<dyn Hooks>) -> Result<Store> {
-        if hooks.log().is_some() {
+        let settings = hooks.log();
+        if settings
+            .as_ref()
+            .is_some_and(|log| log.audience == Audience::Consumers)
+        {
             bail!(
                 code::COMMAND_NOT_SUPPORTED,
-                "a log of changes is for engines that one server writes to"
+                "a log of changes for search is for engines that one server writes to"
             );
         }
         let engine = Arc::clone(&follower) as Arc<dyn Engine>;
@@ -60,9 +70,21 @@ impl Store {
         shared.has_joined = true;
         let peer = Peer::new();
         shared.peer = peer.0;
+        match settings {
+            Some(settings) => {
+                let log = Log::join(&follower, &mut || shared.new_ident(), &settings)?;
+                shared.log = Some(Arc::new(log));
+                shared.feed.clone_from(&shared.log);
+            }
+            None if Log::has_members(shared.engine.as_ref())? => bail!(
+                code::COMMAND_NOT_SUPPORTED,
+                "the servers of this database log their changes, so this one must, too"
+            ),
+            None => Log::abandon(shared.engine.as_ref())?,
+        }
         let shared = Arc::new(shared);
         let moment = follower.moment().map_err(error::storage)?;
-        Ok(Store {
+        let store = Store {
             following: Some(FollowerState::begin(&shared, &moment)),
             joined: Some(JoinedData {
                 follower,
@@ -71,7 +93,35 @@ impl Store {
             }),
             handles: Handles::default(),
             shared,
-        })
+        };
+        store.show_log()?;
+        Ok(store)
+    }
+
+    /// Starts the thread that publishes the logged changes of a store that has joined others, so
+    /// that readers see them, and that looks for changes while readers wait; it ends when the
+    /// output is dropped. `None` where it is not needed.
+    pub fn keep_log(&self) -> Option<LogKeeper> {
+        LogKeeper::start(self.shared.log.as_ref()?)
+    }
+
+    /// Publishes the logged changes of this process now.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn publish_log(&self) -> Result<()> {
+        let log = self.shared.log.as_ref();
+        log.map_or(Ok(()), |log| log.publish_all())
+    }
+
+    /// Publishes what any process has logged and not published for this long, because it has died.
+    /// Whether there was anything.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn publish_left_log(&self, for_at_least: Duration) -> Result<bool> {
+        let log = self.shared.log.as_ref();
+        log.map_or(Ok(false), |log| log.publish_left(for_at_least))
     }
 
     /// Sets what brings the caches of the layers above to the state of the newest moment, see

@@ -49,8 +49,8 @@ pub use index::{
     WantedFields, WildcardPart, encode_cell,
 };
 pub use log::{
-    Audience, ConsumerState, Lifetime, Log, LogConsumer, LogReader, LogSettings, LogVisitor,
-    NamespaceHash, ReferenceCounts, VisitResult, Waker, WakerGuard, Watch,
+    Audience, ConsumerState, Lifetime, Log, LogConsumer, LogKeeper, LogReader, LogSettings,
+    LogVisitor, NamespaceHash, ReferenceCounts, VisitResult, Waker, WakerGuard, Watch,
 };
 pub use names::CollectionEntry;
 pub use peers::Peer;

@@ -10,7 +10,7 @@ use crate::follow::{FollowerState, is_kept};
 use crate::format::{LAYOUT_VERSION, meta};
 use crate::handles::{CatalogLock, Handles};
 use crate::hooks::Hooks;
-use crate::log::{ConsumerState, Lifetime, Log, LogConsumer, LogReader};
+use crate::log::{ConsumerState, Lifetime, Log, LogConsumer, LogReader, end_time};
 use crate::peers::Peer;
 use crate::view::ReadView;
 use crate::write::session::{NumberOrder, SessionId, SessionRecord};
@@ -62,7 +62,7 @@ impl Store {
 
     /// Creates the collection that shows the log, and writes an entry at each start, so that the
     /// log is never empty.
-    fn show_log(&self) -> Result<()> {
+    pub(crate) fn show_log(&self) -> Result<()> {
         let Some(log) = &self.shared.log else {
             return Ok(());
         };
@@ -80,7 +80,16 @@ impl Store {
             };
             let mut batch = WriteBatch::new();
             Shared::put_row(&mut batch, &ns, &row);
-            self.shared.commit(WriteUnit::new(&batch))?;
+            let beside_others = self.shared.begin_exclusive()?;
+            let unit = WriteUnit::new(&batch).commit_through(beside_others);
+            match self.shared.commit(unit) {
+                // Another process shows it.
+                Err(e) if self.shared.has_joined && error::is_conflict(&e) => {
+                    self.begin_moment()?;
+                    return self.show_log();
+                }
+                done => _ = done?,
+            }
             self.handles.remove(&ns);
         }
         let message = if there.is_none() {
@@ -112,13 +121,14 @@ impl Store {
     /// a log. Entries from there on are kept for it, up to a bound.
     ///
     /// # Errors
-    /// Engine failures.
+    /// 115 where several processes write the log; engine failures.
     pub fn consume_log(
         &self,
         name: &str,
         from: Timestamp,
         lifetime: Lifetime,
     ) -> Result<Option<LogConsumer>> {
+        self.shared.check_alone("consumers of the log of changes")?;
         let log = self.shared.feed.as_ref();
         log.map(|l| l.consume(&self.shared.engine, name, from, lifetime))
             .transpose()
@@ -197,6 +207,10 @@ impl Store {
         let Some(log) = &self.shared.feed else {
             return Ok(None);
         };
+        if let Some(view) = self.begin_moment()? {
+            let pos = view.pos().unwrap_or_default();
+            return Ok(Some((Timestamp::from_u64(end_time(pos)), view)));
+        }
         let taken = log.run_between_commits(|at| self.snapshot().map(|view| (at, view)));
         taken.map(Some)
     }
@@ -492,6 +506,10 @@ impl Store {
     /// # Errors
     /// Engine failures.
     pub fn close(&self) -> Result<()> {
+        if let Some(log) = &self.shared.feed {
+            // What fails here is published by others.
+            let _ = log.publish_all();
+        }
         // Otherwise the others wait until this process counts as gone.
         if let Some(joined) = &self.joined {
             let _ = self.shared.forget_peer(joined.peer);

@@ -27,7 +27,7 @@ fn keep_log(service: &Service) -> Result<()> {
         return Ok(());
     };
     let is_read = service.store.log().is_some() || !log.consumer_names().is_empty();
-    if is_read && now_s - i64::from(log.visible().time) >= NOTE_EVERY_S {
+    if is_read && now_s - i64::from(log.current().time) >= NOTE_EVERY_S {
         service
             .store
             .note(&model::doc! { "msg": "periodic noop" })?;

@@ -158,15 +158,30 @@ pub(crate) fn run_case(case: &Json, profile: Profile) -> Verdict {
 
 /// The same on a member of a replica set, under the address that the recorder used.
 pub(crate) fn run_case_of_set(case: &Json, profile: Profile) -> Verdict {
-    let config = Config {
-        profile,
-        host: "127.0.0.1:28710".to_owned(),
-        ..Config::default()
-    };
+    let config = config_of_set(profile);
     let hooks = commands::StoreHooks::new(Arc::new(SystemClock::default()));
     let store = open(hooks.with_profile(profile).with_log(1 << 30));
     let service = serve_whole(config, store);
     let mut conn = service.connect("127.0.0.1:50000");
+    run_case_of_set_through(case, &mut |db, command| {
+        send(&service, &mut conn, db, command)
+    })
+}
+
+/// The configuration of the member on which the cases were recorded.
+pub(crate) fn config_of_set(profile: Profile) -> Config {
+    Config {
+        profile,
+        host: "127.0.0.1:28710".to_owned(),
+        ..Config::default()
+    }
+}
+
+/// Runs a case that was recorded on a member of a replica set; `send` sends a command.
+pub(crate) fn run_case_of_set_through(
+    case: &Json,
+    send: &mut dyn FnMut(&str, Doc<'_>) -> DocBuf,
+) -> Verdict {
     let transaction = transaction_of(case);
     recorded::run_case(case, &mut |db, command| {
         let mut command = command.to_buf();
@@ -182,7 +197,7 @@ pub(crate) fn run_case_of_set(case: &Json, profile: Profile) -> Verdict {
             OF_DRIVER
         };
         put_session(&mut command, session);
-        Some(send(&service, &mut conn, db, command.doc()))
+        Some(send(db, command.doc()))
     })
 }
 

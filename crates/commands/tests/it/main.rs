@@ -72,6 +72,7 @@ mod search_tutorials_errors;
 mod search_tutorials_vectors;
 mod search_work;
 mod series;
+mod servers_log;
 mod several_catalogs;
 mod several_servers;
 mod skips;

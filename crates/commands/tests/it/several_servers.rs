@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use storage::MemoryEngine;
-use store::Store;
+use store::{LogKeeper, Store};
 
 /// A connection that is woken when its operation may run again.
 #[derive(Default)]
@@ -47,6 +47,8 @@ pub(crate) struct Server {
     pub(crate) dispatcher: Arc<Dispatcher>,
     conn: Connection,
     woken: Arc<WakeFlag>,
+    /// Publishes the logged changes.
+    _keeper: Option<LogKeeper>,
 }
 
 impl Server {
@@ -65,17 +67,32 @@ pub(crate) struct Servers {
 
 impl Servers {
     pub(crate) fn start() -> Servers {
+        let config = Config {
+            replica_set: None,
+            profile: Profile::V8_2,
+            ..Config::default()
+        };
+        Servers::start_with(&config, &|| {
+            let hooks = StoreHooks::new(Arc::new(SystemClock::default()));
+            hooks.with_profile(Profile::V8_2)
+        })
+    }
+
+    /// Servers that log changes.
+    pub(crate) fn start_logging(config: &Config) -> Servers {
+        Servers::start_with(config, &|| {
+            let hooks = StoreHooks::new(Arc::new(SystemClock::default()));
+            hooks.with_profile(config.profile).with_log(1 << 30)
+        })
+    }
+
+    fn start_with(config: &Config, hooks: &dyn Fn() -> StoreHooks) -> Servers {
         let engine = Arc::new(MemoryEngine::new_checked());
         let join = |_| {
             let clock = || Arc::new(SystemClock::default());
-            let hooks = StoreHooks::new(clock()).with_profile(Profile::V8_2);
-            let store = Store::join(engine.clone(), Arc::new(hooks)).expect("a store");
-            let config = Config {
-                replica_set: None,
-                profile: Profile::V8_2,
-                ..Config::default()
-            };
-            let service = Service::new(config, clock(), Arc::new(store));
+            let store = Store::join(engine.clone(), Arc::new(hooks())).expect("a store");
+            let keeper = store.keep_log();
+            let service = Service::new(config.clone(), clock(), Arc::new(store));
             service.state.load(&service.store).expect("the settings");
             let server = Arc::new(registry::dispatcher(service.into_shared()));
             let network = state::Network::default;
@@ -102,6 +119,7 @@ impl Servers {
                 conn: server.connect_linked("127.0.0.1:50000", Some(link)),
                 dispatcher: server,
                 woken,
+                _keeper: keeper,
             }
         };
         Servers {
@@ -111,7 +129,7 @@ impl Servers {
         }
     }
 
-    fn send(&mut self, db: &str, command: Doc<'_>) -> DocBuf {
+    pub(crate) fn send(&mut self, db: &str, command: Doc<'_>) -> DocBuf {
         let named = match command.first() {
             Some(("getMore", id)) => id.as_i64_exact(),
             Some(("killCursors", _)) => {

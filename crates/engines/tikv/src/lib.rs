@@ -43,6 +43,7 @@ mod turn;
 mod unit;
 mod versions;
 mod view;
+mod written;
 
 pub use config::{Config, DISK_FORMAT, MEMBER_FORMAT};
 pub use engine::TikvEngine;

@@ -38,6 +38,7 @@ use crate::turn::{Turn, drain_time, hold_time};
 use crate::unit::{Begun, MemberUnit, UnitCommitter, turn_changes};
 use crate::versions::StopSignal;
 use crate::view::{CounterFilter, View};
+use crate::written::find_commit;
 
 const PAUSE: Duration = Duration::from_millis(2);
 /// A lease is renewed this many times before it would expire.
@@ -493,6 +494,16 @@ impl Engine for TikvMember {
     fn number_rows(&self, count: usize) -> Option<u64> {
         let newest_ms = millis(self.newest.load(Ordering::Acquire));
         Some(self.row_numbers.allocate(newest_ms, count as u64))
+    }
+
+    fn written_at(&self, table: Table, key: &[u8], after: CommitPos) -> Result<Option<CommitPos>> {
+        self.check_open()?;
+        let stored = storage::emulate::long_keys::place(key).0;
+        let (cluster, layout) = (&self.commits.cluster, &self.commits.layout);
+        let now = cluster.fetch_timestamp()?;
+        self.newest.fetch_max(now, Ordering::AcqRel);
+        let at = find_commit(cluster, &layout.row(table, stored), after.0, now)?;
+        Ok(at.map(CommitPos))
     }
 
     fn last_pos(&self) -> CommitPos {

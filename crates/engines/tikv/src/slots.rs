@@ -18,6 +18,7 @@ use crate::cluster::{Change, Cluster, RETRY_FOR};
 use crate::error::is_conflict;
 use crate::layout::{Layout, SlotId};
 use crate::membership::Membership;
+use crate::written::find_commit;
 
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -127,7 +128,7 @@ impl SlotCommits {
     /// `read`: further keys; if one has changed since the beginning, that is a conflict, too.
     ///
     /// # Output
-    /// The time from which the changes are visible.
+    /// The time of the commit.
     ///
     /// # Errors
     /// [`StorageError::Conflict`] when nothing was applied and nothing will be;
@@ -154,7 +155,7 @@ impl SlotCommits {
                 // No commit was requested for the locks.
                 let _ = self.cluster.roll_back(&mut txn);
             }
-            Err(_) => return self.resolve(slot),
+            Err(_) => return self.resolve(slot, began),
         }
         // Perhaps it was the slot that another member has taken.
         let (_, ts) = self.cluster.begin(false)?;
@@ -173,7 +174,7 @@ impl SlotCommits {
 
     /// The outcome of a commit whose answer was lost. If it is not committed yet, it is made to
     /// conflict: the row of the slot is written again.
-    fn resolve(&self, slot: &mut Slot) -> Result<u64> {
+    fn resolve(&self, slot: &mut Slot, began: u64) -> Result<u64> {
         let number = slot.number;
         let until = Instant::now() + RETRY_FOR;
         while Instant::now() < until {
@@ -186,8 +187,15 @@ impl SlotCommits {
             };
             match self.membership.read_slot(row.as_deref())? {
                 Some(newest) if newest == number => {
-                    slot.written = ts;
-                    return Ok(ts);
+                    let row = self.layout.slot(slot.id);
+                    match find_commit(&self.cluster, &row, began, ts) {
+                        Ok(Some(at)) => {
+                            slot.written = ts;
+                            return Ok(at);
+                        }
+                        // It is looked up again.
+                        _ => continue,
+                    }
                 }
                 Some(newest) if newest > number => return Err(StorageError::Conflict),
                 Some(_) => {}

@@ -3,6 +3,7 @@
 //! tests.
 
 mod counts;
+mod logged;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use engine_tikv::{Config, TikvMember};
 use model::{Doc, DocBuf, Namespace, Result, Value, doc};
 use operation::{Operation, SystemClock};
-use store::{Change, Collection, IndexBuild, NoHooks, ReadView, Store};
+use store::{Change, Collection, Hooks, IndexBuild, NoHooks, ReadView, Store};
 
 /// A cluster, whose processes end when their standard input is closed.
 struct Cluster {
@@ -176,17 +177,19 @@ impl Server {
     }
 }
 
+fn join(config: &Config, hooks: Arc<dyn Hooks>) -> Server {
+    let engine = TikvMember::join(config).expect("a member joins");
+    let store = Store::join(Arc::new(engine), hooks);
+    Server {
+        store: store.expect("a store"),
+        operation: Operation::new_detached(Arc::new(SystemClock::default())),
+    }
+}
+
 /// Three servers on a new database.
 fn servers(cluster: &Cluster) -> Vec<Server> {
     let config = cluster.new_database();
-    let join = |_| {
-        let engine = TikvMember::join(&config).expect("a member joins");
-        let store = Store::join(Arc::new(engine), Arc::new(NoHooks));
-        Server {
-            store: store.expect("a store"),
-            operation: Operation::new_detached(Arc::new(SystemClock::default())),
-        }
-    };
+    let join = |_| join(&config, Arc::new(NoHooks));
     (0..3).map(join).collect()
 }
 

@@ -57,6 +57,10 @@ impl MemoryEngine {
 
     /// An empty engine.
     pub fn new() -> Self {
+        Self::with_units(false)
+    }
+
+    fn with_units(is_checked: bool) -> Self {
         Self {
             shared: Arc::new(Shared {
                 state: RwLock::new(State::default()),
@@ -68,6 +72,7 @@ impl MemoryEngine {
                 numbered: AtomicU64::new(0),
                 before_commit: Mutex::default(),
                 time_ms: AtomicU64::new(0),
+                is_checked,
             }),
             caps: Caps {
                 name: "memory",
@@ -79,7 +84,7 @@ impl MemoryEngine {
                 checkpoint: false,
                 request_rows: 1,
             },
-            is_checked: false,
+            is_checked,
             offered: OfferedMoments::default(),
         }
     }
@@ -96,10 +101,7 @@ impl MemoryEngine {
 
     /// An empty engine for several stores at once: its units detect conflicts.
     pub fn new_checked() -> Self {
-        Self {
-            is_checked: true,
-            ..Self::new()
-        }
+        Self::with_units(true)
     }
 }
 
@@ -179,7 +181,7 @@ impl Engine for MemoryEngine {
     }
 
     fn apply(&self, batch: &WriteBatch, _durability: Durability) -> Result<CommitPos> {
-        let applied = self.shared.apply_if(batch, &self.caps, |_| true)?;
+        let applied = self.shared.apply_if(batch, &self.caps, |_, _| true)?;
         applied.ok_or(StorageError::Conflict)
     }
 
@@ -215,6 +217,16 @@ impl Engine for MemoryEngine {
         let numbered = &self.shared.numbered;
         self.is_checked
             .then(|| numbered.fetch_add(count as u64, Ordering::Relaxed) + 1)
+    }
+
+    fn written_at(&self, table: Table, key: &[u8], _: CommitPos) -> Result<Option<CommitPos>> {
+        self.shared.check_open()?;
+        Ok(self
+            .shared
+            .state
+            .read()
+            .written_at(table, key)
+            .map(CommitPos))
     }
 
     fn last_pos(&self) -> CommitPos {

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -27,24 +28,33 @@ pub(super) struct Shared {
     pub(super) before_commit: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// The shared clock; 0 until it is set.
     pub(super) time_ms: AtomicU64,
+    /// Whether several stores write, for which positions are times.
+    pub(super) is_checked: bool,
 }
 
 impl Shared {
+    /// The position of the next commit.
+    fn next_pos(&self, state: &State) -> u64 {
+        let now = if self.is_checked { now() } else { 0 };
+        now.max(state.pos() + 1)
+    }
+
     /// Applies a batch if the condition on the state holds; `None` when it does not.
     pub(super) fn apply_if(
         &self,
         batch: &WriteBatch,
         caps: &Caps,
-        allows: impl FnOnce(&State) -> bool,
+        allows: impl FnOnce(&State, u64) -> bool,
     ) -> Result<Option<CommitPos>> {
         self.check_open()?;
         caps.check_sizes(batch)?;
         let pos = {
             let mut state = self.state.write();
-            if !allows(&state) {
+            let next = self.next_pos(&state);
+            if !allows(&state, next) {
                 return Ok(None);
             }
-            let pos = state.apply(batch);
+            let pos = state.apply_at(batch, next);
             let kept = self.kept.get();
             if kept.is_some_and(|kept| batch.iter().any(|op| op.changes_kept(*kept))) {
                 self.announced_pos.store(pos, Ordering::Relaxed);
@@ -61,7 +71,8 @@ impl Shared {
     pub(super) fn announce_now(&self) -> Result<()> {
         self.check_open()?;
         let mut state = self.state.write();
-        let pos = state.apply(&WriteBatch::new());
+        let next = self.next_pos(&state);
+        let pos = state.apply_at(&WriteBatch::new(), next);
         self.announced_pos.store(pos, Ordering::Relaxed);
         Ok(())
     }
@@ -73,4 +84,11 @@ impl Shared {
             Ok(())
         }
     }
+}
+
+/// The time as a position, see [`crate::CheckedUnit::commit`].
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let ms = since.map_or(0, |since| since.as_millis());
+    u64::try_from(ms).unwrap_or(0) << 18
 }

@@ -82,8 +82,15 @@ impl State {
             .sum()
     }
 
-    pub(super) fn apply(&mut self, batch: &WriteBatch) -> u64 {
-        self.pos += 1;
+    /// The position of the commit that wrote the value of a key.
+    pub(super) fn written_at(&self, table: Table, key: &[u8]) -> Option<u64> {
+        let newest = self.table(table).get(key)?.last()?;
+        newest.value.is_some().then_some(newest.pos)
+    }
+
+    /// Applies a batch as the commit with this position, which is above all earlier ones.
+    pub(super) fn apply_at(&mut self, batch: &WriteBatch, pos: u64) -> u64 {
+        self.pos = pos;
         for op in batch.iter() {
             match op {
                 BatchOp::Put { table, key, value } => self.set(table, key, Some(value.into())),
@@ -212,7 +219,8 @@ mod tests {
     fn put(state: &mut State, key: &[u8], value: &[u8]) {
         let mut batch = WriteBatch::new();
         batch.put(Table::Doc, key, value);
-        state.apply(&batch);
+        let next = state.pos() + 1;
+        state.apply_at(&batch, next);
     }
 
     #[test]
@@ -224,7 +232,8 @@ mod tests {
         put(&mut state, b"k", b"2");
         let mut batch = WriteBatch::new();
         batch.delete(Table::Doc, b"k");
-        state.apply(&batch);
+        let next = state.pos() + 1;
+        state.apply_at(&batch, next);
         assert_eq!(state.get(Table::Doc, b"k", at), Some(&b"1"[..]));
         assert_eq!(state.get(Table::Doc, b"k", state.pos()), None);
         state.release(at);

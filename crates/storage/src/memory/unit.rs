@@ -112,7 +112,7 @@ impl CheckedUnit for MemoryUnit<'_> {
             act();
         }
         let began = self.snapshot.0.pos();
-        let is_unchanged = |state: &State| {
+        let is_unchanged = |state: &State, next: u64| {
             let exclusive_pos = &self.shared.exclusive_pos;
             if exclusive_pos.load(Ordering::Relaxed) > began {
                 return false;
@@ -123,8 +123,7 @@ impl CheckedUnit for MemoryUnit<'_> {
                 state.range(seen.table, range, began).eq(now)
             });
             if is_unchanged && self.is_exclusive {
-                // The next position is that of this batch.
-                exclusive_pos.store(state.pos() + 1, Ordering::Relaxed);
+                exclusive_pos.store(next, Ordering::Relaxed);
             }
             is_unchanged
         };

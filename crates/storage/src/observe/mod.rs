@@ -425,6 +425,10 @@ impl<O: Observer + 'static> Engine for ObservedEngine<O> {
         self.inner.number_rows(count)
     }
 
+    fn written_at(&self, table: Table, key: &[u8], after: CommitPos) -> Result<Option<CommitPos>> {
+        self.inner.written_at(table, key, after)
+    }
+
     fn begin_exclusive(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
         self.inner.begin_exclusive()
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use storage::conformance::{self, Factory};
 use storage::{
-    CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Reader, StorageError, Table, Unit,
-    WriteBatch,
+    CommitPos, CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Reader, StorageError, Table,
+    Unit, WriteBatch,
 };
 
 struct Memory;
@@ -175,4 +175,40 @@ fn a_unit_with_locks_reads_the_latest_state() {
         .commit(&batch(b"k", b"2"), Durability::Buffered)
         .unwrap();
     assert_eq!(pos, engine.last_pos());
+}
+
+#[test]
+fn the_position_of_a_commit_is_a_time_and_is_found_again() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new_checked());
+    let put = |value: &[u8]| {
+        let before = engine.last_pos();
+        let mut batch = WriteBatch::new();
+        batch.put(Table::Log, b"\0\0\0\x01k", value);
+        let unit = engine.begin().unwrap();
+        let pos = unit.commit(&batch, Durability::Buffered).unwrap();
+        assert!(pos > before, "{pos:?} after {before:?}");
+        (before, pos)
+    };
+    let written_at = |after| {
+        engine
+            .written_at(Table::Log, b"\0\0\0\x01k", after)
+            .unwrap()
+    };
+    assert_eq!(written_at(CommitPos(0)), None);
+    let since = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
+    for value in [&b"1"[..], b"2", b"3"] {
+        let (before, pos) = put(value);
+        assert!(pos.0 >> 18 >= since, "{pos:?} is no time");
+        let snapshot = engine.snapshot().unwrap();
+        assert_eq!((written_at(before), snapshot.pos()), (Some(pos), pos));
+    }
+    let mut batch = WriteBatch::new();
+    batch.delete(Table::Log, b"\0\0\0\x01k");
+    engine.apply(&batch, Durability::Buffered).unwrap();
+    assert_eq!(written_at(CommitPos(0)), None);
+    let alone = MemoryEngine::new();
+    assert_eq!(
+        alone.apply(&batch, Durability::Buffered).unwrap(),
+        CommitPos(1)
+    );
 }

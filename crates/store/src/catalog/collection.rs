@@ -15,7 +15,7 @@ use crate::error;
 use crate::format::{keys, meta};
 use crate::gate::{ClosingGuard, Gate, SharedGuard};
 use crate::index::{Index, Usage, WantedFields};
-use crate::log::{Log, NamespaceHash};
+use crate::log::{Log, NamespaceHash, TIMES_OF_COMMIT};
 use arc_swap::{ArcSwap, Guard};
 use model::bucket::SeriesOptions;
 use model::{Collate, Doc, DocBuf, ErrorKind, Namespace, Result, Value};
@@ -160,8 +160,9 @@ impl Collection {
         }
         let options = row.options.doc();
         let live = CollectionCounters::new(counts, in_order, order, shared.order_bytes.clone());
-        // Earlier entries may refer to its records.
-        let latest = shared.feed.as_ref().map_or(0, |log| log.latest().as_u64());
+        // Earlier entries may refer to its records, unless several processes write.
+        let log = shared.feed.as_ref().filter(|log| !log.is_shared());
+        let latest = log.map_or(0, |log| log.latest().as_u64());
         live.set_referenced(latest);
         Ok(Collection {
             uuid: row.uuid,
@@ -303,6 +304,11 @@ impl Collection {
     pub(crate) fn log_in(&self, state: &State) -> Option<&Arc<Log>> {
         let log = self.log.as_ref();
         log.filter(|l| l.has_everything() || !state.search.is_empty())
+    }
+    /// How many documents one commit may change in a state.
+    pub(crate) fn commit_docs_max(&self, state: &State) -> usize {
+        let log = self.log_in(state).filter(|log| log.is_shared());
+        log.map_or(usize::MAX, |_| TIMES_OF_COMMIT as usize)
     }
     /// Whether it shows the log of all changes. Only the log itself writes to it.
     pub fn is_log(&self) -> bool {

@@ -11,6 +11,25 @@ pub const IDENT_MARK: &[u8] = b"i";
 /// bytes (u64) and how many milliseconds entries are kept at least (u64), all big-endian.
 pub const LOG: &[u8] = b"l";
 
+/// `l 00` -> where several servers write the log (ADR 0114): the ident of the marks and that of the
+/// raw rows (u32, big-endian).
+pub const LOG_MARKS: &[u8] = b"l\0";
+/// Bounds of the logs of all members.
+pub const MEMBER_LOGS: (&[u8], &[u8]) = (b"l\x01", b"l\x02");
+
+/// `l 01 ident` -> a member's log: the number of its entries and of their bytes that were ever
+/// published (u64, big-endian).
+pub fn member_log(ident: u32) -> [u8; 6] {
+    let [a, b, c, d] = ident.to_be_bytes();
+    [b'l', 1, a, b, c, d]
+}
+
+/// The ident of a member's log.
+pub fn member_log_of(key: &[u8]) -> Option<u32> {
+    let ident = key.strip_prefix(MEMBER_LOGS.0)?.try_into().ok()?;
+    Some(u32::from_be_bytes(ident))
+}
+
 /// `c db \0 collection` -> catalog row (BSON).
 pub fn catalog(db: &str, coll: &str) -> Vec<u8> {
     let mut key = catalog_prefix(db);

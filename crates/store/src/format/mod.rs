@@ -8,6 +8,7 @@ pub mod keys;
 pub(crate) mod log;
 pub mod meta;
 pub(crate) mod order;
+pub(crate) mod raw_log;
 pub mod record;
 pub(crate) mod references;
 pub mod segment;

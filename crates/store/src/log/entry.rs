@@ -2,14 +2,16 @@
 //! referred to, a small one copied once more, into the batch; no tree of values is made. Must not
 //! know: locks, how a change came about.
 
+use super::commit_times::first_time;
 use super::concerned::NamespaceHash;
+use super::places::TakenPlace;
 use super::times::{Log, ReservedTimes};
 use crate::commit::Stamp;
 use crate::format::log as row;
 use crate::format::{record, references};
-use model::{Binary, Doc, DocBuf, DocWriter, Namespace, Timestamp};
+use model::{Binary, Doc, DocBuf, DocWriter, Namespace, Result, Timestamp};
 use smallvec::SmallVec;
-use storage::{PutOffsets, Table, WriteBatch};
+use storage::{CommitPos, PutOffsets, Table, WriteBatch};
 
 /// SHA-256 of the empty user name, for sessions without a user.
 const NOBODY: [u8; 32] = [
@@ -141,6 +143,8 @@ pub(crate) struct LogRows<'l> {
     records: SmallVec<[TimedRecord; 1]>,
     /// Held until the commit is complete; also released when it unwinds.
     reserved: Option<ReservedTimes<'l>>,
+    /// Beside other processes, where the rows lie until they have a time.
+    place: Option<TakenPlace<'l>>,
     /// Time of the last entry.
     last: u64,
 }
@@ -155,6 +159,7 @@ impl<'l> LogRows<'l> {
             concerned,
             records: SmallVec::new(),
             reserved: None,
+            place: None,
             last: 0,
         }
     }
@@ -180,7 +185,9 @@ impl<'l> LogRows<'l> {
     ) {
         // The bytes of the value alone, as `first_row` counts them.
         self.bytes += parts.clone().map(|part| part.len() as u64).sum::<u64>();
-        let at = batch.put_parts(Table::Log, &row::key(self.log.ident, 0), parts);
+        let member = self.log.member.as_ref();
+        let ident = member.map_or(self.log.ident, |member| member.raw_ident());
+        let at = batch.put_parts(Table::Log, &row::key(ident, 0), parts);
         self.rows.push((at, entries));
         self.entries += entries;
     }
@@ -242,8 +249,14 @@ impl<'l> LogRows<'l> {
 }
 
 impl Stamp for LogRows<'_> {
-    /// Writes the times into the rows.
-    fn stamp(&mut self, batch: &mut WriteBatch) {
+    /// Writes the times into the rows; beside other processes, their place.
+    fn stamp(&mut self, batch: &mut WriteBatch) -> Result<()> {
+        if let Some(member) = &self.log.member {
+            if !self.rows.is_empty() {
+                self.place = Some(member.place(batch, &self.rows)?);
+            }
+            return Ok(());
+        }
         let concerned = std::mem::take(&mut self.concerned);
         let reserved = self.log.reserve(self.entries, self.bytes, concerned);
         let mut last = reserved.first().saturating_sub(1);
@@ -270,6 +283,20 @@ impl Stamp for LogRows<'_> {
         }
         self.last = last;
         self.reserved = Some(reserved);
+        Ok(())
+    }
+
+    fn note_applied(&mut self, pos: CommitPos) {
+        if let Some(place) = self.place.take() {
+            self.last = first_time(pos) + u64::from(self.entries) - 1;
+            place.note_committed(pos, self.rows.len() as u8, self.bytes);
+        }
+    }
+
+    fn note_refused(&mut self) {
+        if let Some(place) = self.place.take() {
+            place.note_refused();
+        }
     }
 
     fn time(&self) -> u64 {
@@ -277,7 +304,7 @@ impl Stamp for LogRows<'_> {
     }
 
     fn note_complete(&mut self) {
-        self.reserved = None;
+        (self.reserved, self.place) = (None, None);
     }
 }
 

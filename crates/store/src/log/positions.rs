@@ -32,6 +32,7 @@ impl Position {
 }
 
 /// Positions of all consumers, by name.
+#[derive(Default)]
 pub(super) struct Consumers {
     pub(super) positions: Mutex<Positions>,
 }

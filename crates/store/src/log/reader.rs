@@ -3,6 +3,7 @@
 //! [`VisitResult::Lost`]. Between calls it keeps a position and nothing of the engine. Must not
 //! know: what entries mean.
 
+use super::merged::MergedRows;
 use super::retention::damage_error;
 use super::times::Log;
 use crate::error;
@@ -24,6 +25,8 @@ pub struct LogReader {
     /// Entries are shown with the documents before their changes.
     images: bool,
     cursor: Option<(Box<dyn Cursor>, u64)>,
+    /// Used in place of the cursor where several processes write the log.
+    merged: Option<MergedRows>,
     buf: Vec<u8>,
 }
 
@@ -46,6 +49,7 @@ impl LogReader {
             next: from.as_u64(),
             images: false,
             cursor: None,
+            merged: None,
             buf: Vec::new(),
         }
     }
@@ -66,13 +70,13 @@ impl LogReader {
 
     /// Skips everything before a time.
     pub fn skip_to(&mut self, time: Timestamp) {
-        self.cursor = None;
+        self.pause();
         self.next = self.next.max(time.as_u64());
     }
 
     /// Releases the resources of the engine.
     pub fn pause(&mut self) {
-        self.cursor = None;
+        (self.cursor, self.merged) = (None, None);
     }
 
     /// Shows entries, at most those of `rows_max` commits.
@@ -80,22 +84,16 @@ impl LogReader {
     /// # Errors
     /// 1 InternalError for a damaged row; engine failures.
     pub fn visit(&mut self, rows_max: usize, f: &mut LogVisitor<'_>) -> Result<VisitResult> {
+        if self.log.is_shared() {
+            return self.visit_merged(rows_max, f);
+        }
+        // The end is read before the state: everything up to it is in that state.
         if self.cursor.is_none() {
-            // The end is read before the state: everything up to it is in that state.
             let end = self.log.visible().as_u64();
             if end < self.next {
                 return Ok(VisitResult::End);
             }
-            let lower = row::key(self.log.ident, self.next);
-            let upper = row::key(self.log.ident, end + 1);
-            let opts = CursorOpts {
-                fill_cache: true,
-                ..CursorOpts::default()
-            };
-            let cursor = self
-                .engine
-                .cursor(Table::Log, KeyRange::new(&lower, &upper), opts)
-                .map_err(error::storage)?;
+            let cursor = self.open_cursor(end)?;
             // Checked after the cursor is open: what it reads from here on was not removed before.
             if self.next < self.log.oldest().as_u64() {
                 return Ok(VisitResult::Lost);
@@ -157,6 +155,66 @@ impl LogReader {
         } else {
             VisitResult::More
         })
+    }
+}
+
+impl LogReader {
+    /// A cursor over the rows up to a time.
+    fn open_cursor(&self, end: u64) -> Result<Box<dyn Cursor>> {
+        let lower = row::key(self.log.ident, self.next);
+        let upper = row::key(self.log.ident, end + 1);
+        let opts = CursorOpts {
+            fill_cache: true,
+            ..CursorOpts::default()
+        };
+        self.engine
+            .cursor(Table::Log, KeyRange::new(&lower, &upper), opts)
+            .map_err(error::storage)
+    }
+
+    /// As [`LogReader::visit`], where several processes write the log: each opening takes a state.
+    fn visit_merged(&mut self, rows_max: usize, f: &mut LogVisitor<'_>) -> Result<VisitResult> {
+        if self.merged.as_ref().is_none_or(MergedRows::is_old) {
+            self.merged = None;
+            let Some(moment) = self.log.look_at_all()? else {
+                return Ok(VisitResult::End);
+            };
+            if self.next < moment.oldest() {
+                return Ok(VisitResult::Lost);
+            }
+            if moment.horizon() < self.next {
+                return Ok(VisitResult::End);
+            }
+            self.merged = Some(MergedRows::open(&moment, self.next)?);
+        }
+        let Some(merged) = &mut self.merged else {
+            return Ok(VisitResult::End);
+        };
+        let end = merged.end();
+        let mut shown = ShownEntries {
+            next: &mut self.next,
+            buf: &mut self.buf,
+            images: self.images,
+            f,
+        };
+        for _ in 0..rows_max {
+            let mut wanted = Some(true);
+            let more = merged.next(&mut |time, value| wanted = shown.show(time, value))?;
+            if !wanted.ok_or_else(damage_error)? {
+                // The row may have further entries: it is read again.
+                self.merged = None;
+                return Ok(VisitResult::More);
+            }
+            if !more {
+                self.merged = None;
+                self.next = self.next.max(end + 1);
+                return Ok(match self.log.visible().as_u64() < self.next {
+                    true => VisitResult::End,
+                    false => VisitResult::More,
+                });
+            }
+        }
+        Ok(VisitResult::More)
     }
 }
 

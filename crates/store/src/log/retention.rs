@@ -11,7 +11,7 @@ use crate::format::references::{self, image_key};
 use model::{MongoError, Result};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use storage::{CursorOpts, Engine, KeyRange, Table, WriteBatch};
+use storage::{CursorOpts, Engine, KeyRange, Reader, Table, WriteBatch};
 
 /// The stored settings and state of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +24,9 @@ pub(super) struct StoredRetention {
 }
 
 impl StoredRetention {
-    pub(super) fn read(engine: &dyn Engine) -> Result<Option<StoredRetention>> {
+    pub(super) fn read(reader: &dyn Reader) -> Result<Option<StoredRetention>> {
         let mut buf = Vec::new();
-        if !engine
+        if !reader
             .get(Table::Meta, meta::LOG, &mut buf)
             .map_err(error::storage)?
         {
@@ -53,6 +53,17 @@ impl StoredRetention {
         stored.map(Some).ok_or_else(damage_error)
     }
 
+    /// Those of an empty log.
+    pub(super) fn new(ident: u32, bytes_max: u64, audience: Audience) -> StoredRetention {
+        StoredRetention {
+            ident,
+            oldest: 0,
+            bytes_max,
+            keep_ms: 0,
+            audience,
+        }
+    }
+
     /// Creates an empty log.
     pub(super) fn begin(
         engine: &dyn Engine,
@@ -60,13 +71,7 @@ impl StoredRetention {
         bytes_max: u64,
         audience: Audience,
     ) -> Result<StoredRetention> {
-        let stored = StoredRetention {
-            ident,
-            oldest: 0,
-            bytes_max,
-            keep_ms: 0,
-            audience,
-        };
+        let stored = StoredRetention::new(ident, bytes_max, audience);
         let mut batch = WriteBatch::new();
         stored.put(&mut batch);
         commit(engine, WriteUnit::new(&batch))?;
@@ -109,6 +114,24 @@ pub(super) struct Retention {
 }
 
 impl Retention {
+    /// Those that several processes change; nothing is removed at the opening.
+    pub(super) fn of_several(stored: StoredRetention) -> Retention {
+        Retention {
+            stored: Mutex::new(stored),
+            oldest: AtomicU64::new(stored.oldest),
+            before: Mutex::new(None),
+        }
+    }
+
+    /// Learns what another process has stored. What was learned of a later state stays.
+    pub(super) fn learn(&self, stored: StoredRetention) {
+        let mut known = self.stored.lock();
+        if stored.oldest >= known.oldest {
+            *known = stored;
+            self.oldest.fetch_max(stored.oldest, Ordering::AcqRel);
+        }
+    }
+
     pub(super) fn open(engine: &dyn Engine, stored: StoredRetention) -> Result<Retention> {
         let retention = Retention {
             stored: Mutex::new(stored),
@@ -155,7 +178,7 @@ impl Retention {
 
 /// The first row with an entry at `from` or later: its time, sums, entries and bytes.
 pub(super) fn first_row(
-    engine: &dyn Engine,
+    reader: &dyn Reader,
     ident: u32,
     from: u64,
 ) -> Result<Option<(u64, LogTotals, u32, u64)>> {
@@ -165,7 +188,7 @@ pub(super) fn first_row(
         ..CursorOpts::default()
     };
     let mut found = Ok(None);
-    engine
+    reader
         .cursor(Table::Log, KeyRange::new(&lower, &upper), opts)
         .and_then(|mut cursor| {
             cursor.visit(1, &mut |key, value| {
@@ -199,7 +222,7 @@ pub(super) fn drop_before(engine: &dyn Engine, stored: &StoredRetention) -> Resu
 }
 
 /// Time and sums of the last row; zeros when there is none.
-pub(super) fn last_row(engine: &dyn Engine, ident: u32) -> Result<(u64, LogTotals)> {
+pub(super) fn last_row(reader: &dyn Reader, ident: u32) -> Result<(u64, LogTotals)> {
     let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
     let opts = CursorOpts {
         reverse: true,
@@ -208,7 +231,7 @@ pub(super) fn last_row(engine: &dyn Engine, ident: u32) -> Result<(u64, LogTotal
     };
     let range = KeyRange::new(&lower, &upper);
     let mut found = Ok((0, LogTotals::default()));
-    engine
+    reader
         .cursor(Table::Log, range, opts)
         .and_then(|mut cursor| {
             cursor.visit(1, &mut |key, value| {

@@ -7,11 +7,15 @@
 //! a lock, and `visible` is the time before the earliest commit in progress.
 
 use super::audience::Audience;
+use super::commit_times::end_time;
 use super::concerned::NamespaceHash;
 use super::due::TruncationTrigger;
+use super::ended::end_member_logs;
+use super::member::{MemberLog, SharedIdents};
 use super::positions::Consumers;
 use super::reference_counters::{ReferenceCounters, ReferenceCounts};
 use super::retention::{Retention, StoredRetention, last_row};
+use super::settings::LogSettings;
 use super::watch::{Watch, Watches};
 use crate::format::log::LogTotals;
 use model::{Result, Timestamp};
@@ -20,25 +24,12 @@ use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use storage::{Engine, Table};
+use storage::{Engine, Follower, Table};
 
 /// For consumers that are behind, the log may grow to this many times its size.
 const HELD_SIZES: u64 = 2;
 /// Size of a log that is kept only for consumers, once all of them have read it.
 const CONSUMED_BYTES_MAX: u64 = 16 << 20;
-
-/// How a store with a log is opened.
-#[derive(Clone)]
-pub struct LogSettings {
-    /// Size of a new log; an existing log keeps its own.
-    pub bytes_max: u64,
-    /// UUID of the collection that shows a new log.
-    pub uuid: [u8; 16],
-    /// The readers for which it is kept.
-    pub audience: Audience,
-    /// The wall clock, milliseconds since the epoch.
-    pub now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
-}
 
 /// The log of an open store.
 pub struct Log {
@@ -46,11 +37,11 @@ pub struct Log {
     audience: Audience,
     uuid: [u8; 16],
     pub(super) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
-    times: Mutex<Times>,
+    pub(super) times: Mutex<Times>,
     /// Signalled when no commit is in progress any more, and when times are assigned again.
     drained: Condvar,
     /// Every commit with a time up to here was applied or has failed.
-    visible: AtomicU64,
+    pub(super) visible: AtomicU64,
     /// Whether entries of inserts may refer to records.
     refers: AtomicBool,
     pub(crate) references: ReferenceCounters,
@@ -59,14 +50,18 @@ pub struct Log {
     pub(super) retention: Retention,
     pub(super) consumers: Consumers,
     pub(super) due: TruncationTrigger,
-    watches: Arc<Watches>,
+    pub(super) watches: Arc<Watches>,
+    /// What this process needs to write it beside others.
+    pub(super) member: Option<MemberLog>,
 }
 
 /// The assigned times.
-struct Times {
-    last: u64,
+pub(super) struct Times {
+    /// The last time that was assigned; beside other processes the last one that can be read.
+    pub(super) last: u64,
     entries_total: u64,
-    bytes_total: u64,
+    /// Beside other processes, those that this one has published.
+    pub(super) bytes_total: u64,
     /// Commits in progress and the completed ones after them, by time.
     pending: VecDeque<PendingCommit>,
     /// Whether the assignment of times is stopped.
@@ -98,7 +93,7 @@ impl Log {
         settings: &LogSettings,
     ) -> Result<Log> {
         let audience = settings.audience;
-        let retention = match StoredRetention::read(engine)? {
+        let retention = match find_alone(engine)? {
             // The other kind of log lacks the changes that were made meanwhile.
             Some(stored) if stored.audience != audience => stored.end(engine, audience)?,
             Some(stored) => stored,
@@ -112,30 +107,74 @@ impl Log {
             let now_s = u64::try_from((settings.now_ms)() / 1000).unwrap_or(0);
             last = last.max(now_s << 32);
         }
-        let log = Log {
-            ident: retention.ident,
-            audience,
-            uuid: settings.uuid,
-            now_ms: Arc::clone(&settings.now_ms),
-            times: Mutex::new(Times {
-                last,
-                entries_total: late.entries_total,
-                bytes_total: late.bytes_total,
-                pending: VecDeque::new(),
-                held: false,
-            }),
-            drained: Condvar::new(),
-            visible: AtomicU64::new(last),
-            refers: AtomicBool::new(audience == Audience::Everybody),
-            references: ReferenceCounters::default(),
-            heard: AtomicU64::new(0),
-            retention: Retention::open(engine, retention)?,
-            consumers: Consumers::open(engine)?,
-            due: TruncationTrigger::default(),
-            watches: Arc::default(),
-        };
+        let log = Log::new(
+            settings,
+            retention.ident,
+            Times::after(last, late),
+            Retention::open(engine, retention)?,
+            Consumers::open(engine)?,
+        );
         engine.expect_size(Table::Log, log.bytes_max());
         Ok(log)
+    }
+
+    /// Joins the log that several processes write, or begins it.
+    ///
+    /// # Errors
+    /// As [`MemberLog::join`].
+    pub(crate) fn join(
+        follower: &Arc<dyn Follower>,
+        ident: &mut dyn FnMut() -> Result<u32>,
+        settings: &LogSettings,
+    ) -> Result<Log> {
+        let (member, stored) = MemberLog::join(follower, ident, settings)?;
+        let log = Log::new(
+            settings,
+            stored.ident,
+            Times::after(0, LogTotals::default()),
+            Retention::of_several(stored),
+            Consumers::default(),
+        );
+        log.copy_documents();
+        let log = Log {
+            member: Some(member),
+            ..log
+        };
+        Ok(log)
+    }
+
+    /// Whether several processes write a log.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn has_members(engine: &dyn Engine) -> Result<bool> {
+        SharedIdents::read(engine).map(|shared| shared.is_some())
+    }
+
+    fn new(
+        settings: &LogSettings,
+        ident: u32,
+        times: Times,
+        retention: Retention,
+        consumers: Consumers,
+    ) -> Log {
+        Log {
+            ident,
+            audience: settings.audience,
+            uuid: settings.uuid,
+            now_ms: Arc::clone(&settings.now_ms),
+            visible: AtomicU64::new(times.last),
+            times: Mutex::new(times),
+            drained: Condvar::new(),
+            refers: AtomicBool::new(settings.audience == Audience::Everybody),
+            references: ReferenceCounters::default(),
+            heard: AtomicU64::new(0),
+            retention,
+            consumers,
+            due: TruncationTrigger::default(),
+            watches: Arc::default(),
+            member: None,
+        }
     }
 
     /// For a store that is opened without a log: its changes are not logged, so an existing log
@@ -144,7 +183,7 @@ impl Log {
     /// # Errors
     /// Engine failures.
     pub(crate) fn abandon(engine: &dyn Engine) -> Result<()> {
-        let Some(stored) = StoredRetention::read(engine)? else {
+        let Some(stored) = find_alone(engine)? else {
             return Ok(());
         };
         let (last, _) = last_row(engine, stored.ident)?;
@@ -225,7 +264,13 @@ impl Log {
 
     /// Runs `f` while no commit is in progress: the state that it sees in the engine is exactly
     /// that of the time it gets.
+    ///
+    /// Beside other processes commits go on: the state has all changes up to the time, and may have
+    /// later ones.
     pub fn run_between_commits<T>(&self, f: impl FnOnce(Timestamp) -> T) -> T {
+        if self.member.is_some() {
+            return f(self.current());
+        }
         let mut times = self.times.lock();
         while times.held {
             self.drained.wait(&mut times);
@@ -247,7 +292,8 @@ impl Log {
     /// # Cost
     /// One atomic load, unless a commit with such a time is in progress.
     pub fn catch_up(&self, to: Timestamp) {
-        if self.visible() < to && self.visible() < self.latest() {
+        // Beside other processes every read sees what was committed before it.
+        if self.member.is_none() && self.visible() < to && self.visible() < self.latest() {
             self.run_between_commits(|_| ());
         }
     }
@@ -267,8 +313,26 @@ impl Log {
         Timestamp::from_u64(self.visible.load(Ordering::SeqCst))
     }
 
+    /// The time of the state that a read sees which begins now: changes that were acknowledged
+    /// before have earlier times, and later commits get later ones. Beside other processes it may
+    /// be later than [`Log::visible`].
+    pub fn current(&self) -> Timestamp {
+        match &self.member {
+            Some(member) => Timestamp::from_u64(end_time(member.newest_pos())),
+            None => self.visible(),
+        }
+    }
+
+    /// Whether several processes write it.
+    pub fn is_shared(&self) -> bool {
+        self.member.is_some()
+    }
+
     /// The latest time that was assigned to a commit, which may be in progress.
     pub fn latest(&self) -> Timestamp {
+        if self.member.is_some() {
+            return self.current();
+        }
         Timestamp::from_u64(self.times.lock().last)
     }
 
@@ -277,7 +341,8 @@ impl Log {
         Timestamp::from_u64(self.retention.oldest())
     }
 
-    /// Makes later entries get later times than this.
+    /// Makes later entries get later times than this. Beside other processes the cluster gives the
+    /// times, so this changes nothing.
     pub fn advance(&self, to: Timestamp) {
         self.heard.fetch_max(to.as_u64(), Ordering::AcqRel);
     }
@@ -287,6 +352,11 @@ impl Log {
     /// # Errors
     /// Engine failures.
     pub(crate) fn counts(&self, engine: &dyn Engine) -> Result<(u64, u64)> {
+        if let Some(member) = &self.member {
+            let moment = member.take_moment()?;
+            let sums = moment.sums_from(moment.oldest())?;
+            return Ok((sums.entries, sums.bytes));
+        }
         let (entries, bytes) = {
             let times = self.times.lock();
             (times.entries_total, times.bytes_total)
@@ -349,6 +419,26 @@ impl Log {
     /// Milliseconds for which entries are kept at least, however large the log is.
     pub fn keep_ms(&self) -> u64 {
         self.retention.stored_retention().keep_ms
+    }
+}
+
+/// The settings of a log that one process writes. What several have written ends here.
+fn find_alone(engine: &dyn Engine) -> Result<Option<StoredRetention>> {
+    match StoredRetention::read(engine)? {
+        Some(stored) => end_member_logs(engine, stored).map(Some),
+        None => Ok(None),
+    }
+}
+
+impl Times {
+    fn after(last: u64, late: LogTotals) -> Times {
+        Times {
+            last,
+            entries_total: late.entries_total,
+            bytes_total: late.bytes_total,
+            pending: VecDeque::new(),
+            held: false,
+        }
     }
 }
 

@@ -52,6 +52,9 @@ impl Log {
     }
 
     fn cut(&self, engine: &dyn Engine) -> Result<bool> {
+        if let Some(member) = &self.member {
+            return self.cut_shared(member);
+        }
         let bytes_total = self.bytes_total();
         let (stored, bytes_max) = (self.retention.stored_retention(), self.bytes_max());
         let size = self.counts(engine)?.1;
@@ -83,13 +86,16 @@ impl Log {
         bytes_max: Option<u64>,
         keep_ms: Option<u64>,
     ) -> Result<()> {
-        {
+        let change = |stored: StoredRetention| StoredRetention {
+            bytes_max: bytes_max.unwrap_or(stored.bytes_max),
+            keep_ms: keep_ms.unwrap_or(stored.keep_ms),
+            ..stored
+        };
+        if let Some(member) = &self.member {
+            self.change_retention(member, &change)?;
+        } else {
             let mut stored = self.retention.stored.lock();
-            let new = StoredRetention {
-                bytes_max: bytes_max.unwrap_or(stored.bytes_max),
-                keep_ms: keep_ms.unwrap_or(stored.keep_ms),
-                ..*stored
-            };
+            let new = change(*stored);
             let mut batch = WriteBatch::new();
             new.put(&mut batch);
             let resized = &mut |_: storage::CommitPos| *stored = new;

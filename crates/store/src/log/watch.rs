@@ -18,6 +18,8 @@ pub type Waker = Arc<dyn Fn() + Send + Sync>;
 #[derive(Default)]
 pub(super) struct Watches {
     count: AtomicUsize,
+    /// Number of registered wakers.
+    waiting: Arc<AtomicUsize>,
     by: Mutex<FxHashMap<NamespaceHash, Vec<Arc<Mark>>>>,
 }
 
@@ -40,6 +42,7 @@ pub struct Watch {
 
 /// A registered waker, until dropped.
 pub struct WakerGuard {
+    waiting: Arc<AtomicUsize>,
     mark: Arc<Mark>,
     id: u64,
 }
@@ -77,6 +80,32 @@ impl Watches {
         self.visit_marks(concerned, &mut |mark| {
             wakers.extend(mark.wakers.lock().iter().map(|(_, w)| Arc::clone(w)));
         });
+        wakers.iter().for_each(|wake| wake());
+    }
+
+    /// Whether there are watches.
+    pub(super) fn are_any(&self) -> bool {
+        self.count.load(Ordering::SeqCst) > 0
+    }
+
+    /// Whether somebody waits to be woken.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    /// As [`Watches::mark`], for all watches.
+    pub(super) fn mark_all(&self, last: u64) {
+        for mark in self.by.lock().values().flatten() {
+            mark.newest.fetch_max(last, Ordering::SeqCst);
+        }
+    }
+
+    /// As [`Watches::wake`], for all watches.
+    pub(super) fn wake_all(&self) {
+        let mut wakers: Vec<Waker> = Vec::new();
+        for mark in self.by.lock().values().flatten() {
+            wakers.extend(mark.wakers.lock().iter().map(|(_, w)| Arc::clone(w)));
+        }
         wakers.iter().for_each(|wake| wake());
     }
 
@@ -126,7 +155,9 @@ impl Watch {
             *next
         };
         self.mark.wakers.lock().push((id, waker));
+        self.all.waiting.fetch_add(1, Ordering::SeqCst);
         WakerGuard {
+            waiting: Arc::clone(&self.all.waiting),
             mark: Arc::clone(&self.mark),
             id,
         }
@@ -149,6 +180,7 @@ impl Drop for Watch {
 impl Drop for WakerGuard {
     fn drop(&mut self) {
         self.mark.wakers.lock().retain(|(id, _)| *id != self.id);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

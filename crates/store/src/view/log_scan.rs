@@ -5,11 +5,11 @@ use crate::catalog::Shared;
 use crate::error;
 use crate::format::log as row;
 use crate::format::record::Header;
-use crate::log::{Log, LogReader, VisitResult};
+use crate::log::{Log, LogMoment, LogReader, VisitResult};
 use crate::view::rows::{Row, RowVisitor};
 use model::{DocBuf, MongoError, Result, Timestamp, code};
 use std::sync::Arc;
-use storage::{CursorOpts, KeyRange, Table};
+use storage::{CursorOpts, KeyRange, Reader, Table};
 
 /// Commits read at a time.
 const STEP_ROWS: usize = 16;
@@ -24,6 +24,8 @@ pub(crate) struct LogScan {
     reader: Option<LogReader>,
     /// It has shown an entry, so it must not skip any from now on.
     shown: bool,
+    /// The state that is read backwards where several processes write the log.
+    moment: Option<LogMoment>,
 }
 
 impl LogScan {
@@ -36,6 +38,7 @@ impl LogScan {
             last: Timestamp::from_u64(u64::MAX),
             reader: None,
             shown: false,
+            moment: None,
         }
     }
 
@@ -44,6 +47,7 @@ impl LogScan {
     }
 
     pub(crate) fn pause(&mut self) {
+        self.moment = None;
         if let Some(reader) = &mut self.reader {
             reader.pause();
         }
@@ -104,7 +108,10 @@ impl LogScan {
 
     /// A row is decoded forwards only, so its entries are gathered before they are shown.
     fn visit_backwards(&mut self, max: usize, f: &mut RowVisitor<'_>) -> Result<bool> {
-        let end = self.last.min(self.log.visible()).as_u64();
+        if self.log.is_shared() && self.moment.is_none() {
+            self.moment = self.log.look_at_all()?;
+        }
+        let end = self.last.min(self.readable_end()).as_u64();
         let oldest = self.log.oldest().max(self.first).as_u64();
         let mut left = max;
         while left > 0 {
@@ -143,13 +150,35 @@ impl LogScan {
         Ok(true)
     }
 
+    /// The time of the last entry that can be read.
+    fn readable_end(&self) -> Timestamp {
+        match &self.moment {
+            Some(moment) => Timestamp::from_u64(moment.horizon()),
+            None => self.log.visible(),
+        }
+    }
+
     /// The entries of the last row that begins at or before a time.
-    fn row_before(&self, time: u64) -> Result<Option<Vec<(u64, DocBuf)>>> {
-        let engine = self.shared.engine.as_ref();
-        let ident = self.log.ident;
+    fn row_before(&self, time: u64) -> Result<Option<Entries>> {
+        let Some(moment) = &self.moment else {
+            return self.row_of_log(self.shared.engine.as_ref(), self.log.ident, time);
+        };
+        let mut last: Option<Entries> = None;
+        for ident in moment.idents() {
+            let row = self.row_of_log(moment.reader(), ident, time)?;
+            let begin = |row: &Option<Entries>| row.as_ref()?.first().map(|(time, _)| *time);
+            if begin(&row) > begin(&last) {
+                last = row;
+            }
+        }
+        Ok(last)
+    }
+
+    /// As [`LogScan::row_before`], of the log with this identifier.
+    fn row_of_log(&self, reader: &dyn Reader, ident: u32, time: u64) -> Result<Option<Entries>> {
         let bounds = (
             row::key(ident, 0),
-            row::key(ident, self.log.visible().as_u64() + 1),
+            row::key(ident, self.readable_end().as_u64() + 1),
         );
         let at = row::key(ident, time);
         // The row that ends at or after `time` may contain it; otherwise it is the row before.
@@ -161,7 +190,7 @@ impl LogScan {
                 limit_hint: 1,
                 ..CursorOpts::default()
             };
-            let mut cursor = engine
+            let mut cursor = reader
                 .cursor(Table::Log, range, opts)
                 .map_err(error::storage)?;
             let (mut found, mut read) = (Vec::new(), None);
@@ -172,7 +201,7 @@ impl LogScan {
                 })
                 .map_err(error::storage)?;
             if let Some((last, value)) = read {
-                let Some(value) = self.log.readable_row(engine, last, value)? else {
+                let Some(value) = self.log.readable_row(reader, last, value)? else {
                     return Ok(None);
                 };
                 if let Some(mut entries) = row::Entries::of(last, &value) {
@@ -188,6 +217,9 @@ impl LogScan {
         Ok(None)
     }
 }
+
+/// The entries of a row with their times.
+type Entries = Vec<(u64, DocBuf)>;
 
 fn header(time: Timestamp) -> Header {
     Header {

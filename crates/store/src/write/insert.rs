@@ -53,12 +53,14 @@ impl Collection {
     /// How many of the documents one commit inserts. Documents of one commit must fit into a capped
     /// collection together.
     fn chunk_len(&self, docs: &[Doc<'_>]) -> usize {
-        let limits = self.state().capped;
+        let state = self.state();
+        let limits = state.capped;
         let most_docs = limits.and_then(|l| l.docs).map_or(CHUNK_DOCS, |d| {
             usize::try_from(d).map_or(CHUNK_DOCS, |d| d.min(CHUNK_DOCS))
         });
         let most_bytes = limits.map_or(u64::MAX, |l| l.bytes);
         let (mut len, mut bytes) = (0, 0);
+        let most_docs = most_docs.min(self.commit_docs_max(&state));
         while len < docs.len().min(most_docs) && bytes < CHUNK_BYTES {
             self.note_size(docs[len].len_bytes());
             bytes += docs[len].len_bytes();

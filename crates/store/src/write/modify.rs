@@ -213,6 +213,7 @@ impl Writer<'_> {
         let average = self.size_bytes() / self.count().max(1);
         let document_bytes = average.max(self.largest_bytes() as u64).max(1);
         let step = (CHUNK_BYTES / document_bytes).clamp(1, CHUNK_DOCS) as usize;
+        let step = step.min(self.commit_docs_max(&self.state()));
         for (n, chunk) in record_keys.chunks(step).enumerate() {
             let base = n * step;
             self.modify_records(

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use storage::{Follower, MemoryEngine};
 use store::{
-    Change, Collection, Effect, IndexBuild, KeyInterval, NoHooks, NumberOrder, ReadView,
+    Change, Collection, Effect, Hooks, IndexBuild, KeyInterval, NoHooks, NumberOrder, ReadView,
     RetryImage, SessionRecord, StatementLog, Store,
 };
 
@@ -24,9 +24,13 @@ pub(crate) struct Member {
 
 impl Member {
     pub(crate) fn join(engine: &Arc<MemoryEngine>) -> Member {
+        Member::join_with(engine, Arc::new(NoHooks))
+    }
+
+    pub(crate) fn join_with(engine: &Arc<MemoryEngine>, hooks: Arc<dyn Hooks>) -> Member {
         let follower = Arc::clone(engine) as Arc<dyn Follower>;
         Member {
-            store: Store::join(follower, Arc::new(NoHooks)).unwrap(),
+            store: Store::join(follower, hooks).unwrap(),
             engine: Arc::clone(engine),
         }
     }
@@ -80,7 +84,7 @@ impl Member {
         written
     }
 
-    fn create(&self) -> Result<()> {
+    pub(crate) fn create(&self) -> Result<()> {
         self.create_with(&DocBuf::new())
     }
 
@@ -346,7 +350,7 @@ fn increments_by_all_of_them_are_all_there() {
 }
 
 /// Adds `by` to the number of a document.
-fn add(by: i64, old: Doc<'_>) -> Result<Change> {
+pub(crate) fn add(by: i64, old: Doc<'_>) -> Result<Change> {
     let id = old.field("_id").as_i64_exact().unwrap();
     let n = old.field("n").as_i64_exact().unwrap();
     let new = doc! { "_id": id as i32, "n": n + by };

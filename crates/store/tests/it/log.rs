@@ -4,6 +4,7 @@ use model::{Doc, DocBuf, Namespace, Timestamp, Value, doc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
 use storage::MemoryEngine;
 use store::{
     Audience, Change, ChangedPaths, Collection, Hooks, LogSettings, NoHooks, Paths, Predicate,
@@ -14,7 +15,7 @@ use store::{
 struct LogHooks {
     bytes_max: u64,
     audience: Audience,
-    now_ms: Arc<AtomicI64>,
+    now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
 }
 
 impl Hooks for LogHooks {
@@ -28,14 +29,23 @@ impl Hooks for LogHooks {
         NoHooks.terms(d)
     }
     fn log(&self) -> Option<LogSettings> {
-        let now = Arc::clone(&self.now_ms);
         Some(LogSettings {
             bytes_max: self.bytes_max,
             audience: self.audience,
             uuid: [3; 16],
-            now_ms: Arc::new(move || now.load(Ordering::Relaxed)),
+            now_ms: Arc::clone(&self.now_ms),
         })
     }
+}
+
+/// Hooks with a log and the clock of the system.
+pub(crate) fn hooks(bytes_max: u64) -> Arc<dyn Hooks> {
+    let since = || SystemTime::now().duration_since(UNIX_EPOCH);
+    Arc::new(LogHooks {
+        bytes_max,
+        audience: Audience::Everybody,
+        now_ms: Arc::new(move || since().map_or(0, |since| since.as_millis() as i64)),
+    })
 }
 
 pub(crate) fn open(engine: &Arc<MemoryEngine>, bytes_max: u64) -> (Store, Arc<AtomicI64>) {
@@ -51,7 +61,10 @@ pub(crate) fn open_for(
     let hooks = LogHooks {
         bytes_max,
         audience,
-        now_ms: Arc::clone(&now_ms),
+        now_ms: {
+            let now_ms = Arc::clone(&now_ms);
+            Arc::new(move || now_ms.load(Ordering::Relaxed))
+        },
     };
     (
         Store::open(engine.clone(), Arc::new(hooks)).unwrap(),
@@ -64,7 +77,7 @@ pub(crate) fn try_open(engine: &Arc<MemoryEngine>, bytes_max: u64) -> model::Res
     let hooks = LogHooks {
         bytes_max,
         audience: Audience::Everybody,
-        now_ms: Arc::new(AtomicI64::new(100_000)),
+        now_ms: Arc::new(|| 100_000),
     };
     Store::open(engine.clone(), Arc::new(hooks)).map(drop)
 }

@@ -11,6 +11,7 @@ mod history;
 mod joined;
 mod joined_capped;
 mod joined_catalog;
+mod joined_log;
 mod joined_series;
 mod log;
 mod mended;

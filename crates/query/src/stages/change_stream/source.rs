@@ -24,9 +24,9 @@ pub(super) fn open(
 ) -> Result<Box<dyn BatchStream>> {
     let store = Arc::clone(host.store);
     let log = store.log().ok_or_else(no_log)?;
-    let visible = log.visible().as_u64();
+    log.renew()?;
     let (from, behind) = match spec.start {
-        StreamStart::Now => (visible + 1, None),
+        StreamStart::Now => (log.current().as_u64() + 1, None),
         StreamStart::At(t) => (t.as_u64(), None),
         StreamStart::Behind(token) => (token.time, Some(token)),
     };
@@ -120,6 +120,7 @@ impl BatchStream for Source {
             return Ok(false);
         }
         let log = self.store.log().ok_or_else(no_log)?;
+        log.renew()?;
         // The visible end must be read first, and only then whether any change up to it concerns
         // the stream.
         let visible = log.visible().as_u64();

@@ -1,0 +1,173 @@
+//! The places of one member for rows that have no time yet. Promises: a place is given again only
+//! when its rows are published or were never committed. Must not know: rows, engines.
+
+use crate::format::raw_log::PLACES_END;
+use model::{MongoError, Result, code};
+use parking_lot::{Condvar, Mutex};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+use storage::CommitPos;
+
+/// Bytes of rows that are published together, unless one commit has more.
+const GROUP_BYTES_MAX: u64 = 1 << 20;
+/// Commits that are published together.
+const GROUP_MAX: usize = 128;
+
+/// The places of a member.
+#[derive(Default)]
+pub(super) struct Places {
+    state: Mutex<PlacesState>,
+    /// Signalled when something was committed, and at the end.
+    gathered: Condvar,
+}
+
+#[derive(Default)]
+struct PlacesState {
+    /// The least ones are given first, so that few are in use.
+    free: BinaryHeap<Reverse<u32>>,
+    next: u32,
+    committed: Vec<CommittedPlace>,
+    ended: bool,
+}
+
+/// A place whose rows were committed and are not published yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CommittedPlace {
+    pub(super) number: u32,
+    pub(super) pos: CommitPos,
+    pub(super) rows: u8,
+    pub(super) bytes: u64,
+}
+
+/// A place taken for a commit. When it is dropped without an outcome, that is unknown, and the
+/// place is never given again.
+pub(crate) struct TakenPlace<'p> {
+    places: &'p Places,
+    number: u32,
+}
+
+impl Places {
+    /// Takes a place for a commit.
+    ///
+    /// # Errors
+    /// 24 LockTimeout when millions of commits are not published.
+    pub(super) fn take(&self) -> Result<TakenPlace<'_>> {
+        let mut state = self.state.lock();
+        let number = match state.free.pop() {
+            Some(Reverse(number)) => number,
+            None if state.next < PLACES_END => {
+                state.next += 1;
+                state.next - 1
+            }
+            None => {
+                let why = "the log of changes cannot be written";
+                return Err(MongoError::new(code::LOCK_TIMEOUT, why));
+            }
+        };
+        Ok(TakenPlace {
+            places: self,
+            number,
+        })
+    }
+
+    /// The commits to be published next, in the order of their positions.
+    pub(super) fn take_committed(&self) -> Vec<CommittedPlace> {
+        let mut state = self.state.lock();
+        state.committed.sort_unstable_by_key(|place| place.pos);
+        let mut bytes = 0;
+        let fits = state.committed.iter().take(GROUP_MAX).take_while(|place| {
+            let is_first = bytes == 0;
+            bytes += place.bytes.max(1);
+            is_first || bytes <= GROUP_BYTES_MAX
+        });
+        let count = fits.count();
+        state.committed.drain(..count).collect()
+    }
+
+    /// Gives back commits that could not be published.
+    pub(super) fn put_back(&self, some: Vec<CommittedPlace>) {
+        self.state.lock().committed.extend(some);
+    }
+
+    /// The rows of these commits are published.
+    pub(super) fn release(&self, some: &[CommittedPlace]) {
+        let numbers = some.iter().map(|place| Reverse(place.number));
+        self.state.lock().free.extend(numbers);
+    }
+
+    /// Waits until something is to be published, at most this long; false at the end.
+    pub(super) fn wait(&self, longest: Duration) -> bool {
+        let mut state = self.state.lock();
+        if state.committed.is_empty() && !state.ended {
+            let _ = self.gathered.wait_for(&mut state, longest);
+        }
+        !state.ended
+    }
+
+    /// Ends the waits.
+    pub(super) fn end(&self) {
+        self.state.lock().ended = true;
+        self.gathered.notify_all();
+    }
+
+    /// Allows waits again, after an earlier end.
+    pub(super) fn begin(&self) {
+        self.state.lock().ended = false;
+    }
+}
+
+impl TakenPlace<'_> {
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The commit was applied, with this many rows.
+    pub(crate) fn note_committed(self, pos: CommitPos, rows: u8, bytes: u64) {
+        self.places.state.lock().committed.push(CommittedPlace {
+            number: self.number,
+            pos,
+            rows,
+            bytes,
+        });
+        self.places.gathered.notify_one();
+    }
+
+    /// The commit was not applied.
+    pub(crate) fn note_refused(self) {
+        self.places.state.lock().free.push(Reverse(self.number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_given_again_when_it_is_published_or_refused() {
+        let places = Places::default();
+        let (first, second) = (places.take().unwrap(), places.take().unwrap());
+        assert_eq!((first.number(), second.number()), (0, 1));
+        second.note_refused();
+        first.note_committed(CommitPos(9), 1, 10);
+        let _unknown = places.take().unwrap();
+        assert_eq!(places.take().unwrap().number(), 2);
+        let some = places.take_committed();
+        assert_eq!(some.len(), 1);
+        assert!(places.take_committed().is_empty());
+        places.release(&some);
+        assert_eq!(places.take().unwrap().number(), 0);
+    }
+
+    #[test]
+    fn a_group_has_the_earliest_commits_and_a_bound() {
+        let places = Places::default();
+        for (pos, bytes) in [(3, 10), (1, GROUP_BYTES_MAX + 5), (2, 10)] {
+            let place = places.take().unwrap();
+            place.note_committed(CommitPos(pos), 1, bytes);
+        }
+        let taken = |some: Vec<CommittedPlace>| some.iter().map(|p| p.pos.0).collect::<Vec<_>>();
+        assert_eq!(taken(places.take_committed()), [1]);
+        assert_eq!(taken(places.take_committed()), [2, 3]);
+    }
+}
