@@ -195,6 +195,11 @@ impl Writer<'_> {
         batch.put(Table::Meta, &meta::order_end(self.ident), &end.encode());
     }
 
+    /// Documents that one commit deletes at most, with as many that it inserts.
+    fn displaced_max(&self) -> usize {
+        DELETED_MAX.min(self.commit_docs_max(&self.state()) / 2)
+    }
+
     /// Reads the records of the oldest documents that have to go into `s`; returns their keys.
     fn read_displaced(
         &self,
@@ -212,7 +217,8 @@ impl Writer<'_> {
         let mut cursor = self.order_cursor(&ReadView::LATEST, end.first, None, false)?;
         let mut rows = RowBatch::new();
         let mut step = FIRST_STEP;
-        while order.limits.are_exceeded(docs, bytes) && gone.len() < DELETED_MAX {
+        let most = self.displaced_max();
+        while order.limits.are_exceeded(docs, bytes) && gone.len() < most {
             cursor
                 .next_batch(&mut rows, step, 1 << 20)
                 .map_err(error::storage)?;
@@ -232,6 +238,7 @@ impl Writer<'_> {
                 if let Some(((seq, key), value, (header, doc))) = read
                     && header.insert_seq == *seq
                     && order.limits.are_exceeded(docs, bytes)
+                    && gone.len() < most
                 {
                     docs = docs.saturating_sub(1);
                     bytes = bytes.saturating_sub(doc.len_bytes() as u64);

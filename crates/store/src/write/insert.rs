@@ -60,7 +60,9 @@ impl Collection {
         });
         let most_bytes = limits.map_or(u64::MAX, |l| l.bytes);
         let (mut len, mut bytes) = (0, 0);
-        let most_docs = most_docs.min(self.commit_docs_max(&state));
+        // In a capped collection the commit may delete as many.
+        let changes = self.commit_docs_max(&state) / (1 + usize::from(limits.is_some()));
+        let most_docs = most_docs.min(changes);
         while len < docs.len().min(most_docs) && bytes < CHUNK_BYTES {
             self.note_size(docs[len].len_bytes());
             bytes += docs[len].len_bytes();

@@ -93,7 +93,8 @@ impl Writer<'_> {
         let mut at = 0;
         while at < docs.len() {
             let (mut end, mut bytes) = (at, 0);
-            while end < docs.len() && end - at < CHUNK_DOCS && (end == at || bytes < CHUNK_BYTES) {
+            let most = CHUNK_DOCS.min(self.commit_docs_max(&self.state()));
+            while end < docs.len() && end - at < most && (end == at || bytes < CHUNK_BYTES) {
                 bytes += docs[end].len_bytes();
                 end += 1;
             }

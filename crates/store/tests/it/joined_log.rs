@@ -376,6 +376,37 @@ fn a_statement_of_many_documents_has_a_time_for_each() {
     assert!(replay(&entries).is_empty());
 }
 
+#[test]
+fn a_capped_collection_logs_what_it_deletes() {
+    let all = members();
+    let options = doc! { "capped": true, "size": 1i64 << 20, "max": 30i64 };
+    all[0].create_with(&options).unwrap();
+    for (n, member) in all.iter().enumerate() {
+        let first = n as i32 * 100;
+        let docs: Vec<DocBuf> = (first..first + 60).map(|id| doc! { "_id": id }).collect();
+        assert_eq!(member.insert(&docs), 60);
+    }
+    all.iter().for_each(|m| m.store.publish_log().unwrap());
+    let entries = read(&all[1].store, 0, 1000);
+    let kept = documents(&all[2]);
+    assert_eq!(kept.len(), 30);
+    assert_eq!(replay(&entries), kept);
+}
+
+#[test]
+fn measurements_have_times_of_their_own() {
+    let all = members();
+    let options = doc! { "timeseries": { "timeField": "t" } };
+    all[0].create_with(&options).unwrap();
+    let docs: Vec<DocBuf> = (0..50)
+        .map(|id| doc! { "_id": id, "t": Value::Date(1000 * i64::from(id)) })
+        .collect();
+    assert_eq!(all[1].insert(&docs), 50);
+    all.iter().for_each(|m| m.store.publish_log().unwrap());
+    let entries = read(&all[2].store, 0, 1000);
+    assert_eq!(replay(&entries).len(), 50);
+}
+
 /// The times of `local.oplog.rs`.
 fn times_of_collection(store: &Store, reverse: bool) -> Vec<u64> {
     let log = Namespace::new("local", "oplog.rs").unwrap();
