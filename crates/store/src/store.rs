@@ -15,11 +15,11 @@ use crate::peers::Peer;
 use crate::view::ReadView;
 use crate::write::session::{NumberOrder, SessionId, SessionRecord};
 use crate::write::transaction::Transaction;
-use model::{DocBuf, MongoError, Namespace, Result, Timestamp, code};
+use model::{DocBuf, MongoError, Namespace, Result, Timestamp, bail, code};
 use operation::Operation;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use storage::{CommitPos, CursorOpts, Engine, Follower, KeyRange, Table, WriteBatch};
+use storage::{CommitPos, CursorOpts, Engine, Follower, KeyRange, Table, Unit, WriteBatch};
 
 /// A store over one engine.
 pub struct Store {
@@ -80,7 +80,11 @@ impl Store {
             };
             let mut batch = WriteBatch::new();
             Shared::put_row(&mut batch, &ns, &row);
-            let beside_others = self.shared.begin_exclusive()?;
+            let beside_others = match self.shared.has_joined {
+                true => self.shared.engine.begin_exclusive(),
+                false => Ok(None),
+            };
+            let beside_others = beside_others.map_err(error::storage)?.map(Unit::Checked);
             let unit = WriteUnit::new(&batch).commit_through(beside_others);
             match self.shared.commit(unit) {
                 // Another process shows it.
@@ -128,8 +132,13 @@ impl Store {
         from: Timestamp,
         lifetime: Lifetime,
     ) -> Result<Option<LogConsumer>> {
-        self.shared.check_alone("consumers of the log of changes")?;
         let log = self.shared.feed.as_ref();
+        if log.is_some_and(|log| log.is_shared()) {
+            bail!(
+                code::COMMAND_NOT_SUPPORTED,
+                "consumers of the log of changes are for engines that one server writes to"
+            );
+        }
         log.map(|l| l.consume(&self.shared.engine, name, from, lifetime))
             .transpose()
     }
