@@ -101,7 +101,8 @@ pub struct ServeArgs {
     )]
     pub repl_set: Option<String>,
     /// Size of a new oplog in megabytes, at least 1 [default: 5 % of the free disk space, within
-    /// 990 to 51200 and at most a quarter of the free space]
+    /// 990 to 51200 and at most a quarter of the free space]. With --tikvWrites here 0 is allowed:
+    /// no oplog and no change streams
     #[arg(
         long = "oplogSize",
         value_name = "MB",
@@ -413,6 +414,8 @@ impl Settings {
         let is_named = wiredtiger.wiredtiger_library.is_some();
         let engine = args.storage_engine.clone().or(file.storage.engine);
         let engine = choose_engine(engine, &path, is_named, &mut without_effect)?;
+        let tikv = Tikv::of(&engine, &args.tikv, file.quarry.tikv)?;
+        tikv.check_role(standalone)?;
         let parameters = parameters(&file.set_parameter, &args.set_parameter)?;
         let log = LogConfig::of(&args.log, sections)?;
         let interval = file.storage.journal.commit_interval_ms;
@@ -445,10 +448,13 @@ impl Settings {
             ipv6,
             profile: profile(args.compat.as_deref().or(file.quarry.compat.as_deref()))?,
             replica_set: (!standalone).then(|| set.unwrap_or_else(|| "rs0".to_owned())),
-            oplog_bytes: oplog_bytes(args.oplog_size.or(file.replication.oplog_size_mb))?,
+            oplog_bytes: oplog_bytes(
+                args.oplog_size.or(file.replication.oplog_size_mb),
+                tikv.writes_here,
+            )?,
             memory_bytes: memory_bytes(args.memory.clone().or(file.quarry.memory).as_deref())?,
             scan_threads: scan_threads(args.scan_threads, file.quarry.scan_threads),
-            tikv: Tikv::of(&engine, &args.tikv, file.quarry.tikv)?,
+            tikv,
             storage_engine: engine,
             wiredtiger,
             journal_commit_interval_ms: commit_interval(args.journal_commit_interval.or(interval))?,
@@ -554,8 +560,10 @@ const OPLOG_MB_MIN: u64 = 1;
 /// The bounds of the default size, in megabytes.
 const OPLOG_MB_DEFAULT: std::ops::RangeInclusive<u64> = 990..=51_200;
 
-fn oplog_bytes(megabytes: Option<u64>) -> Result<Option<u64>, String> {
+/// The size that was given; 0, for none, only for a server that writes beside others.
+fn oplog_bytes(megabytes: Option<u64>, may_be_none: bool) -> Result<Option<u64>, String> {
     match megabytes {
+        Some(0) if may_be_none => Ok(Some(0)),
         Some(n) if !(OPLOG_MB_MIN..=1 << 30).contains(&n) => Err(format!(
             "oplogSize must be {OPLOG_MB_MIN} or more, given {n}"
         )),

@@ -223,6 +223,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     let exporter = exporter(settings, &exported).inspect_err(|_| {
         let _ = store.close();
     })?;
+    let log_keeper = store.keep_log();
     announce(settings, &server, opened.remark.as_deref(), log);
     if let Some(endpoint) = &endpoint {
         let address = endpoint.address();
@@ -233,7 +234,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         process::detach_streams();
     }
     let clean = serve_until_signal(&service, server, &mut signals);
-    drop((endpoint, exporter));
+    drop((endpoint, exporter, log_keeper));
     store
         .close()
         .map_err(|e| fail(CODE_DATA)(format!("closing the data failed: {e}")))?;
@@ -283,8 +284,9 @@ fn signals() -> Result<signal_hook::iterator::Signals, ServeError> {
     .map_err(|e| fail(CODE_OPTIONS)(format!("cannot wait for signals: {e}")))
 }
 
-/// Opens the store over the engine. A member of a set logs all changes, a standalone server only
-/// those of collections with search indexes, a server beside others none.
+/// Opens the store over the engine. A member of a set logs all changes, and so does a server beside
+/// others, unless it was told not to; a standalone server only those of collections with search
+/// indexes.
 fn open_store(
     settings: &Settings,
     opened: &OpenedEngine,
@@ -296,12 +298,16 @@ fn open_store(
         let path = settings.dbpath.display();
         fail(CODE_DATA)(format!("cannot open {path}: {e}"))
     };
+    let free = || oplog_bytes_default(free_bytes(engine.as_ref(), settings.memory_bytes));
+    let log_bytes = settings.oplog_bytes.unwrap_or_else(free);
     if let Some(follower) = &opened.follower {
+        let hooks = match log_bytes {
+            0 => hooks,
+            some => hooks.with_log(some),
+        };
         let joined = Store::join(Arc::clone(follower), Arc::new(hooks)).map_err(cannot_open)?;
         return Ok(Arc::new(joined));
     }
-    let free = || oplog_bytes_default(free_bytes(engine.as_ref(), settings.memory_bytes));
-    let log_bytes = settings.oplog_bytes.unwrap_or_else(free);
     hooks = match settings.replica_set {
         Some(_) => hooks.with_log(log_bytes),
         None => hooks.log_for_search(log_bytes),

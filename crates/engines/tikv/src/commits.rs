@@ -17,6 +17,7 @@ use storage::{
 };
 
 use crate::cluster::Cluster;
+use crate::hooks::DurableHooks;
 use crate::lane::CommitExecutor;
 use crate::layout::{Layout, inline};
 use crate::lease::Lease;
@@ -67,7 +68,7 @@ pub(crate) struct Commits {
     lane: Mutex<(CommitExecutor, WriterCache)>,
     announced: OnceLock<CacheFilter>,
     announcements: AtomicU64,
-    hooks: Mutex<Vec<DurableHook>>,
+    hooks: DurableHooks,
     /// How long a view may be read.
     kept: Option<Duration>,
 }
@@ -99,13 +100,13 @@ impl Commits {
             lane: Mutex::new((lane, WriterCache::new(listed.into_iter()))),
             announced: OnceLock::new(),
             announcements: AtomicU64::new(0),
-            hooks: Mutex::default(),
+            hooks: DurableHooks::default(),
             kept,
         })
     }
 
     pub(crate) fn on_durable(&self, hook: DurableHook) {
-        self.hooks.lock().push(hook);
+        self.hooks.add(hook);
     }
 
     /// The newest commit that readers see.
@@ -129,7 +130,7 @@ impl Commits {
 
     /// Tells all waiters that nothing more will be committed.
     pub(crate) fn tell_lost(&self) {
-        self.call_hooks(FlushEvent::Lost);
+        self.hooks.call(FlushEvent::Lost);
     }
 
     /// Makes commits of rows for which `kept` is true announce themselves.
@@ -202,18 +203,12 @@ impl Commits {
             }
         };
         if let Some(pos) = results.iter().filter_map(|r| r.as_ref().ok()).max() {
-            self.call_hooks(FlushEvent::Durable(*pos));
+            self.hooks.call(FlushEvent::Durable(*pos));
         }
         if self.lease.lost_reason().is_some() {
-            self.call_hooks(FlushEvent::Lost);
+            self.hooks.call(FlushEvent::Lost);
         }
         results
-    }
-
-    fn call_hooks(&self, flushed: FlushEvent) {
-        for hook in self.hooks.lock().iter() {
-            hook(flushed);
-        }
     }
 
     fn transaction(&self, group: &[QueuedBatch]) -> Result<CommitPos> {

@@ -23,6 +23,7 @@ mod commits;
 mod config;
 mod engine;
 mod error;
+mod hooks;
 mod lane;
 mod layout;
 mod lease;

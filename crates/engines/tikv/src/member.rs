@@ -25,6 +25,7 @@ use crate::config::{
     Config, MEMBER_FORMAT, ROW_OVERHEAD_BYTES, caps, check_format, format_row, start,
 };
 use crate::error::unreachable_error;
+use crate::hooks::DurableHooks;
 use crate::layout::{Layout, SCAN_ROWS};
 use crate::lease_row::{LeaseOptions, millis_of};
 use crate::membership::Membership;
@@ -62,7 +63,7 @@ pub struct TikvMember {
     counters: OnceLock<CounterFilter>,
     /// What is known of values in pieces, as of the announcement with these bytes.
     pieces: Mutex<(Vec<u8>, Arc<WriterCache>)>,
-    hooks: Mutex<Vec<DurableHook>>,
+    hooks: DurableHooks,
     /// How long a moment may be read.
     keep_versions: Option<Duration>,
     dropped: RwLock<[Arc<IdentSet>; Table::ALL.len()]>,
@@ -125,7 +126,7 @@ impl TikvMember {
             kept: OnceLock::new(),
             counters: OnceLock::new(),
             pieces: Mutex::default(),
-            hooks: Mutex::default(),
+            hooks: DurableHooks::default(),
             keep_versions: config.keep_versions,
             dropped: RwLock::default(),
             ending,
@@ -327,12 +328,12 @@ impl TikvMember {
             }
             Err(_) => {
                 slot.counters.clear();
-                self.call_hooks(FlushEvent::Lost);
+                self.hooks.call(FlushEvent::Lost);
             }
         }
         drop(slot);
         let pos = done.map(CommitPos)?;
-        self.call_hooks(FlushEvent::Durable(pos));
+        self.hooks.call(FlushEvent::Durable(pos));
         Ok(pos)
     }
 
@@ -353,16 +354,10 @@ impl TikvMember {
                     return Ok(());
                 }
                 Err(e) => {
-                    self.call_hooks(FlushEvent::Lost);
+                    self.hooks.call(FlushEvent::Lost);
                     return Err(e);
                 }
             }
-        }
-    }
-
-    fn call_hooks(&self, flushed: FlushEvent) {
-        for hook in self.hooks.lock().iter() {
-            hook(flushed);
         }
     }
 
@@ -524,7 +519,7 @@ impl Engine for TikvMember {
     }
 
     fn on_durable(&self, hook: DurableHook) {
-        self.hooks.lock().push(hook);
+        self.hooks.add(hook);
     }
 
     fn announce(&self, kept: CacheFilter) {

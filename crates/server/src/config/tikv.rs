@@ -53,8 +53,8 @@ pub struct TikvArgs {
     pub tikv_reads: Option<String>,
     /// Server that executes the writes: holder (one server holds the database) or here (each server
     /// executes all requests that reach it; all servers of the database need this option, no
-    /// --tikvAddress, and clients reach them like several mongos). With here there are no change
-    /// streams and no replica set [default: holder]
+    /// --tikvAddress, and clients reach them like several mongos); either all of them keep an oplog
+    /// or none (--oplogSize 0) [default: holder]
     #[arg(long = "tikvWrites", value_name = "WHERE")]
     pub tikv_writes: Option<String>,
     /// Seconds that TiKV keeps overwritten versions, at least 60; older cursors and snapshots end
@@ -118,6 +118,21 @@ impl Tikv {
             joins: self.writes_here,
             keep_seconds: self.keep_seconds,
             log: None,
+        }
+    }
+
+    /// Checks how clients see the server.
+    ///
+    /// # Errors
+    /// One line that says what a server that writes beside others cannot be.
+    pub(super) fn check_role(&self, standalone: bool) -> Result<(), String> {
+        match self.writes_here && standalone {
+            true => Err(
+                "with tikvWrites here a server appears like a mongos: leave out standalone; \
+                 without an oplog is oplogSize 0"
+                    .to_owned(),
+            ),
+            false => Ok(()),
         }
     }
 
@@ -411,7 +426,10 @@ mod tests {
                 tikv_standby: standby,
                 ..TikvArgs::default()
             };
-            Tikv::of(engine, &args, TikvSection::default()).map(|tikv| tikv.writes_here)
+            let tikv = Tikv::of(engine, &args, TikvSection::default())?;
+            let as_standalone = tikv.check_role(true);
+            assert_eq!(as_standalone.is_err(), tikv.writes_here);
+            tikv.check_role(false).map(|()| tikv.writes_here)
         };
         assert_eq!(of("tikv", "here", None, false), Ok(true));
         assert_eq!(of("tikv", "holder", Some("a:1"), false), Ok(false));
