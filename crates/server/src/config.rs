@@ -39,14 +39,13 @@ use audit::AuditSection;
 use clap::Args;
 use commands::Profile;
 use compat::profile;
-use document::list;
 use engine::choose_engine;
 use error_line::one_line;
 use foreign::leave_out_keys;
 use ldap::OwnLdap;
 use logging::{OperationProfiling, ProcessManagement, Sections, SystemLog};
 use model::DocBuf;
-use network::{Net, advertised_address, every_address, known_compressors};
+use network::{Net, advertised_address, known_compressors, listen_addresses};
 use parameters::parameters;
 use security::{Security, checks_access, encryption};
 use serde::Deserialize;
@@ -385,6 +384,8 @@ impl Settings {
 
     fn read(args: &ServeArgs) -> Result<Settings, String> {
         let mut file = File::read(args.config.as_deref())?;
+        let ipv6 = args.ipv6 || file.net.ipv6;
+        let addresses = listen_addresses(args.bind_ip_all, args.bind_ip.as_ref(), &file.net, ipv6);
         let (metrics, sections) = (file.quarry.metrics(), file.sections_of_log());
         let unix = !args.nounixsocket && file.net.unix_domain_socket.enabled.unwrap_or(true);
         let prefix = args.unix_socket_prefix.clone();
@@ -393,11 +394,6 @@ impl Settings {
         let compressors = compressors.or(file.net.compression.compressors.as_deref());
         let path = args.dbpath.clone().or(file.storage.db_path);
         let path = path.unwrap_or_else(|| PathBuf::from("data"));
-        let ipv6 = args.ipv6 || file.net.ipv6;
-        let addresses = match args.bind_ip_all || file.net.bind_ip_all {
-            true => Some(every_address(ipv6)),
-            false => args.bind_ip.clone().or(file.net.bind_ip),
-        };
         let set = args.repl_set.clone().or(file.replication.repl_set_name);
         let standalone = args.standalone || file.quarry.standalone;
         let connections = args.max_conns.or(file.net.max_incoming_connections);
@@ -414,6 +410,7 @@ impl Settings {
         let is_named = wiredtiger.wiredtiger_library.is_some();
         let engine = args.storage_engine.clone().or(file.storage.engine);
         let engine = choose_engine(engine, &path, is_named, &mut without_effect)?;
+        let oplog = args.oplog_size.or(file.replication.oplog_size_mb);
         let tikv = Tikv::of(&engine, &args.tikv, file.quarry.tikv)?;
         tikv.check_role(standalone)?;
         let parameters = parameters(&file.set_parameter, &args.set_parameter)?;
@@ -444,14 +441,11 @@ impl Settings {
             advertised: told
                 .map(|told| advertised_address(&told, port))
                 .transpose()?,
-            bind_ip: list(addresses.as_deref().unwrap_or("127.0.0.1")),
+            bind_ip: addresses,
             ipv6,
             profile: profile(args.compat.as_deref().or(file.quarry.compat.as_deref()))?,
             replica_set: (!standalone).then(|| set.unwrap_or_else(|| "rs0".to_owned())),
-            oplog_bytes: oplog_bytes(
-                args.oplog_size.or(file.replication.oplog_size_mb),
-                tikv.writes_here,
-            )?,
+            oplog_bytes: oplog_bytes(oplog, tikv.writes_here)?,
             memory_bytes: memory_bytes(args.memory.clone().or(file.quarry.memory).as_deref())?,
             scan_threads: scan_threads(args.scan_threads, file.quarry.scan_threads),
             tikv,

@@ -41,6 +41,8 @@ mod row_numbers;
 mod slots;
 mod tls;
 mod turn;
+mod turn_renewal;
+mod turn_row;
 mod unit;
 mod versions;
 mod view;

@@ -24,10 +24,9 @@ use crate::commits::CacheFilter;
 use crate::config::{
     Config, MEMBER_FORMAT, ROW_OVERHEAD_BYTES, caps, check_format, format_row, start,
 };
-use crate::error::unreachable_error;
 use crate::hooks::DurableHooks;
 use crate::layout::{Layout, SCAN_ROWS};
-use crate::lease_row::{LeaseOptions, millis_of};
+use crate::lease_row::LeaseOptions;
 use crate::membership::Membership;
 use crate::moments::{AGE_MAX, OfferedMoments, RequestCombiner};
 use crate::overlay::{Overlay, WriterCache};
@@ -35,11 +34,14 @@ use crate::ranges;
 use crate::requests;
 use crate::row_numbers::RowNumbers;
 use crate::slots::{SlotCommits, SlotPool};
-use crate::turn::{Turn, drain_time, hold_time};
+use crate::turn::Turn;
+use crate::turn_row::TurnRow;
 use crate::unit::{Begun, MemberUnit, UnitCommitter, turn_changes};
 use crate::versions::StopSignal;
 use crate::view::{CounterFilter, View};
 use crate::written::find_commit;
+
+mod exclusive;
 
 const PAUSE: Duration = Duration::from_millis(2);
 /// A lease is renewed this many times before it would expire.
@@ -228,8 +230,9 @@ impl TikvMember {
             .collect();
         let rows = self.commits.membership.read_shared(ts, &wanted)?;
         self.seen.note(&rows.announced, ts);
-        let others = rows.turn.filter(|turn| !(turn.is_own && in_turn));
-        if others.is_some_and(|turn| turn.until_ms > millis(ts)) {
+        let (holder, now_ms) = (self.commits.membership.holder(), millis(ts));
+        let holds_up = |turn: TurnRow| turn.holds_up(holder, in_turn, now_ms);
+        if rows.turn.is_some_and(holds_up) {
             return Ok(None);
         }
         self.newest.fetch_max(ts, Ordering::AcqRel);
@@ -242,35 +245,6 @@ impl TikvMember {
             slot: begun.slot,
             turn: None,
         }))
-    }
-
-    /// Takes the turn of this member, and begins a unit.
-    fn begin_turn(&self) -> Result<MemberUnit<'_>> {
-        let turn = self.turn.take();
-        let conflicts = turn.conflicts();
-        let holds = hold_time(conflicts);
-        let until = Instant::now() + RETRY_FOR;
-        loop {
-            let mut unit = self.begin_unit(true, &[])?;
-            let until_ms = millis(unit.view.pos().0).saturating_add(millis_of(holds));
-            let change = [self.commits.membership.turn_change(until_ms)];
-            match self.commits.cluster.commit(&mut unit.txn, &change) {
-                Ok(_) => break,
-                Err(e) => {
-                    // Another member takes its turn, or the answer was lost: then it is ours.
-                    let _ = self.commits.cluster.roll_back(&mut unit.txn);
-                    if Instant::now() >= until {
-                        return Err(unreachable_error("taking a turn", e));
-                    }
-                }
-            }
-        }
-        std::thread::sleep(drain_time(conflicts));
-        let unit = self.begin_unit(true, &[])?;
-        Ok(MemberUnit {
-            turn: Some(turn),
-            ..unit
-        })
     }
 
     /// What is known of values in pieces at the time of a view.
@@ -300,9 +274,10 @@ impl TikvMember {
             return Ok(self.last_pos());
         }
         slot.number += 1;
-        if unit.turn.is_some() {
-            made.changes
-                .extend(turn_changes(&unit.view, &self.commits.layout, slot.id)?);
+        if let Some(turn) = &unit.turn {
+            let all = turn_changes(&unit.view, &self.commits.layout, slot.id)?;
+            made.changes.extend(all);
+            made.changes.extend(turn.renewal.claim_end());
         }
         let kept = self.kept.get();
         let is_announced = kept.is_some_and(|kept| batch.iter().any(|op| op.changes_kept(*kept)));
@@ -314,7 +289,8 @@ impl TikvMember {
         let read = unit.read.into_inner();
         let done = self.commits.commit(&mut slot, unit.txn, made.changes, read);
         if let Some(turn) = &unit.turn {
-            turn.note_result(matches!(done, Err(StorageError::Conflict)));
+            turn.guard
+                .note_result(matches!(done, Err(StorageError::Conflict)));
         }
         match &done {
             Ok(at) => {

@@ -18,6 +18,7 @@ use crate::layout::{Layout, SCAN_ROWS, SlotId};
 use crate::lease_row::{LeaseOptions, LeaseRow, fence_row, locked_error, millis_of};
 use crate::oracle_clock::OracleClock;
 use crate::process;
+use crate::turn_row::TurnRow;
 
 /// Slots of a member: this many of its commits run at a time.
 pub(crate) const SLOTS: u8 = 16;
@@ -29,19 +30,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub(crate) struct SharedRows {
     pub(crate) announced: Vec<u8>,
-    /// The last turn that was taken and not ended.
+    /// The last turn that was taken.
     pub(crate) turn: Option<TurnRow>,
     /// The existing ones of the other rows that were asked for.
     pub(crate) others: Vec<Row>,
-}
-
-/// A member has its turn at a change that others wait for.
-#[derive(Clone, Copy)]
-pub(crate) struct TurnRow {
-    /// Whether it is this member.
-    pub(crate) is_own: bool,
-    /// In milliseconds of the oracle.
-    pub(crate) until_ms: u64,
 }
 
 /// What a server gets that joins.
@@ -145,17 +137,9 @@ impl Membership {
         (self.layout.announcement_key(), Some(row))
     }
 
-    /// The row with which this member takes its turn at a change that others wait for, until this
-    /// time of the oracle.
-    pub(crate) fn turn_change(&self, until_ms: u64) -> Change {
-        (self.layout.turn(), Some(fence_row(self.holder, until_ms)))
-    }
-
-    fn read_turn(&self, row: &[u8]) -> Option<TurnRow> {
-        Some(TurnRow {
-            is_own: u64::from_be_bytes(*row.first_chunk()?) == self.holder,
-            until_ms: u64::from_be_bytes(*row.last_chunk()?),
-        })
+    /// Names this member for all time.
+    pub(crate) fn holder(&self) -> u64 {
+        self.holder
     }
 
     /// The rows that all members read when they begin something, and others.
@@ -168,7 +152,7 @@ impl Membership {
         let mut rows = SharedRows::default();
         for (key, row) in self.cluster.batch_get(ts, &keys)? {
             if key == turn {
-                rows.turn = self.read_turn(&row);
+                rows.turn = TurnRow::decode(&row);
             } else if key == announcement {
                 rows.announced = row;
             } else {

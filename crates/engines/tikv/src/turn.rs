@@ -5,19 +5,10 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// How long other units wait for a change of what servers keep in memory, at most. Twice as long
-/// after each conflict of such a change, up to [`TURN_DOUBLINGS`] times.
-const TURN: Duration = Duration::from_secs(1);
-const TURN_DOUBLINGS: u32 = 3;
 /// How long a commit that has begun takes, usually; the change begins afterwards. Four times as
 /// long after each conflict, up to [`DRAIN_QUADRUPLINGS`] times.
 const DRAIN: Duration = Duration::from_millis(2);
 const DRAIN_QUADRUPLINGS: u32 = 4;
-
-/// How long a turn lasts at most, after this many conflicts.
-pub(crate) fn hold_time(conflicts: u32) -> Duration {
-    TURN * 2u32.pow(conflicts.min(TURN_DOUBLINGS))
-}
 
 /// How long the unit that has its turn waits for others to end.
 pub(crate) fn drain_time(conflicts: u32) -> Duration {

@@ -15,6 +15,7 @@ use crate::cluster::Change;
 use crate::layout::{Layout, SlotId};
 use crate::slots::SlotGuard;
 use crate::turn::TurnGuard;
+use crate::turn_renewal::TurnRenewal;
 use crate::view::View;
 
 /// What commits units.
@@ -44,7 +45,13 @@ pub(crate) struct MemberUnit<'m> {
     pub(crate) read: Mutex<Vec<Vec<u8>>>,
     pub(crate) slot: SlotGuard<'m>,
     /// It is this member's turn at a change that all others wait for.
-    pub(crate) turn: Option<TurnGuard<'m>>,
+    pub(crate) turn: Option<TakenTurn<'m>>,
+}
+
+/// The turn of this member: other members wait, and so do other threads of this process.
+pub(crate) struct TakenTurn<'m> {
+    pub(crate) renewal: TurnRenewal,
+    pub(crate) guard: TurnGuard<'m>,
 }
 
 impl MemberUnit<'_> {
@@ -98,6 +105,5 @@ pub(crate) fn turn_changes(view: &View, layout: &Layout, own: SlotId) -> Result<
     let mut changes = view.rows_as_they_are(layout.slots())?;
     changes.retain(|(key, _)| *key != layout.slot(own));
     changes.extend(view.rows_as_they_are(layout.roster()..layout.turn())?);
-    changes.push((layout.turn(), None));
     Ok(changes)
 }

@@ -35,10 +35,19 @@ pub(super) struct Compression {
     pub(super) compressors: Option<String>,
 }
 
-/// The addresses that `--bind_ip_all` stands for.
-pub(super) fn every_address(ipv6: bool) -> String {
-    let all = if ipv6 { "::,0.0.0.0" } else { "0.0.0.0" };
-    all.to_owned()
+/// Where to listen: what the command line says, otherwise the file.
+pub(super) fn listen_addresses(
+    everywhere: bool,
+    given: Option<&String>,
+    file: &Net,
+    ipv6: bool,
+) -> Vec<String> {
+    let given = given.or(file.bind_ip.as_ref());
+    list(match (everywhere || file.bind_ip_all, ipv6) {
+        (true, true) => "::,0.0.0.0",
+        (true, false) => "0.0.0.0",
+        (false, _) => given.map_or("127.0.0.1", String::as_str),
+    })
 }
 
 /// The address, `HOST:PORT`, that all clients are told. Without a port in `given` it is this

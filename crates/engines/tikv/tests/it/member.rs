@@ -12,6 +12,7 @@ use storage::{
 };
 
 use crate::tools::{Cluster, config, get, key, open, pd, put};
+use crate::writer::Writer;
 
 fn join(config: &Config) -> TikvMember {
     TikvMember::join(config).expect("a member joins")
@@ -173,6 +174,58 @@ fn units_that_meet_an_exclusive_commit_conflict() {
         assert_eq!(get(&members[0], n), None);
         write(begin(&members[n as usize]).expect("a unit"), n).expect("a commit");
     }
+}
+
+/// How long a unit of a member waits for its beginning.
+fn wait_to_begin(member: &TikvMember) -> Duration {
+    let begun = Instant::now();
+    drop(begin(member).expect("a unit"));
+    begun.elapsed()
+}
+
+#[test]
+fn others_wait_for_a_turn_as_long_as_it_is_held() {
+    let Some(pd) = pd() else { return };
+    let members = three(&pd);
+    let turn = members[0].begin_exclusive().expect("a unit").expect("one");
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| wait_to_begin(&members[1]));
+        // Twice as long as others wait without a sign of the holder.
+        std::thread::sleep(Duration::from_millis(1_500));
+        let mut batch = WriteBatch::new();
+        batch.put(Table::Meta, b"catalog", b"value");
+        turn.commit(&batch, Durability::Buffered).expect("a commit");
+        let waited = waits.join().expect("it begins");
+        assert!(waited >= Duration::from_millis(1_400), "{waited:?}");
+    });
+    assert!(begin(&members[2]).is_ok());
+}
+
+#[test]
+fn a_turn_that_is_given_up_holds_nobody_up() {
+    let Some(pd) = pd() else { return };
+    let members = three(&pd);
+    wait_to_begin(&members[1]);
+    drop(members[0].begin_exclusive().expect("a unit"));
+    let waited = wait_to_begin(&members[1]);
+    assert!(waited < Duration::from_millis(500), "{waited:?}");
+}
+
+#[test]
+fn others_wait_for_a_dead_holder_of_a_turn_less_than_a_second() {
+    let Some(pd) = pd() else { return };
+    let config = config(&pd);
+    let member = join(&config);
+    // The turn of a holder whose commits have conflicted lasts as long.
+    let holder = Writer::start("turn", &config);
+    holder.wait_acknowledged(0);
+    std::thread::sleep(Duration::from_millis(900));
+    let begun = Instant::now();
+    holder.kill();
+    drop(begin(&member).expect("a unit"));
+    let waited = begun.elapsed();
+    assert!(waited < Duration::from_secs(1), "{waited:?}");
+    assert!(waited > Duration::from_millis(100), "{waited:?}");
 }
 
 #[test]

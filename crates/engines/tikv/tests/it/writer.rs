@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use engine_tikv::Config;
+use engine_tikv::{Config, TikvMember};
 use rustix::process::{Pid, Signal, kill_process};
 use storage::{Engine, FlushEvent, Table};
 
@@ -29,10 +29,14 @@ fn writes_until_it_is_ended() {
     let [kind, pd, prefix] = words[..] else {
         panic!("{arguments}");
     };
-    let engine = open(&Config {
+    let config = Config {
         lease: LEASE,
         ..Config::at(vec![pd.to_owned()], prefix)
-    });
+    };
+    if kind == "turn" {
+        return hold_turn(&config);
+    }
+    let engine = open(&config);
     engine.on_durable(Box::new(|flushed| {
         if flushed == FlushEvent::Lost {
             eprintln!("lost");
@@ -56,6 +60,15 @@ fn writes_until_it_is_ended() {
         }
         eprintln!("acknowledged {n}");
     }
+}
+
+/// Takes a member's turn until the process is killed.
+fn hold_turn(config: &Config) {
+    let member = TikvMember::join(config).unwrap();
+    let turn = member.begin_exclusive().unwrap();
+    eprintln!("acknowledged 0");
+    let _ = std::io::stdin().read_line(&mut String::new());
+    drop(turn);
 }
 
 /// The writing process.
