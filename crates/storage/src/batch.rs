@@ -55,6 +55,7 @@ pub struct WriteBatch {
     count: u32,
     longest_key: usize,
     shrinks: bool,
+    positions: u32,
 }
 
 /// A position in a batch to roll back to, for undoing one statement.
@@ -148,12 +149,14 @@ impl WriteBatch {
             count: 0,
             longest_key: 0,
             shrinks: false,
+            positions: 1,
         }
     }
 
     /// Removes all operations and declarations, keeps the memory.
     pub fn clear(&mut self) {
         self.shrinks = false;
+        self.positions = 1;
         self.rollback_to(Savepoint {
             len: HEADER_BYTES,
             count: 0,
@@ -242,6 +245,18 @@ impl WriteBatch {
     /// Whether [`WriteBatch::set_shrinks`] was called.
     pub fn shrinks(&self) -> bool {
         self.shrinks
+    }
+
+    /// Declares that the commit takes so many positions in a row, of which its own is the last; no
+    /// other commit has one of them. For units of engines with several writing processes; others
+    /// give one. Until [`WriteBatch::clear`].
+    pub fn take_positions(&mut self, count: u32) {
+        self.positions = count.max(1);
+    }
+
+    /// Number of positions that the commit takes.
+    pub fn positions(&self) -> u32 {
+        self.positions
     }
 
     /// Appends all operations of `other`; the result shrinks only if both batches do.

@@ -218,7 +218,9 @@ pub trait CheckedUnit: Reader {
     ///
     /// # Output
     /// The position of exactly this commit, a time of all processes: milliseconds since the epoch,
-    /// shifted left by 18 bits, plus a number. It is later than [`Engine::last_pos`] was before.
+    /// shifted left by 18 bits, plus a number. It is later than [`Engine::last_pos`] was before,
+    /// and so are the other ones that the batch takes ([`WriteBatch::take_positions`]), 1,024 at
+    /// most, which are of the same millisecond.
     ///
     /// # Errors
     /// [`StorageError::Conflict`] when it has changed, and nothing was applied; the errors of

@@ -198,7 +198,7 @@ impl PdClient for MockPdClient {
         Ok(vec![Store::new(Arc::new(self.client.clone()))])
     }
 
-    async fn get_timestamp(self: Arc<Self>) -> Result<Timestamp> {
+    async fn get_timestamps(self: Arc<Self>, _: u32) -> Result<Timestamp> {
         Ok(Timestamp::default())
     }
 

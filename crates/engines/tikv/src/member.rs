@@ -257,8 +257,9 @@ impl TikvMember {
         Ok(Arc::clone(&pieces.1))
     }
 
-    fn commit(&self, unit: MemberUnit<'_>, batch: &WriteBatch) -> Result<CommitPos> {
+    fn commit(&self, mut unit: MemberUnit<'_>, batch: &WriteBatch) -> Result<CommitPos> {
         self.caps.check_sizes(batch)?;
+        unit.txn.take_commit_timestamps(batch.positions());
         self.check_open()?;
         let known = self.known_pieces(&unit.view, &unit.announced)?;
         let mut slot = unit.slot;

@@ -124,16 +124,22 @@ fn what_a_member_has_left_gets_the_times_of_its_commits() {
         join(&config, Arc::new(LogHooks)),
     );
     assert!(left.create());
+    let many: Vec<DocBuf> = (100..200).map(|id| doc! { "_id": id, "n": 0i64 }).collect();
+    let docs: Vec<Doc<'_>> = many.iter().map(DocBuf::doc).collect();
+    let inserted = left.run(|c| c.writer(&left.operation).insert(&docs, true));
+    assert_eq!(inserted.count, 100);
+    let last_of_many = left.operation.writes().time();
     assert!(left.insert(&doc! { "_id": 1i32, "n": 0i64 }));
+    let last_of_one = left.operation.writes().time();
     let times: Vec<u64> = (0..4).map(|_| increase(&left, 1)).collect();
     drop(left);
-    assert!(read(&other.store, times[0]).is_empty());
+    let first_of_many = last_of_many - 99;
+    assert!(read(&other.store, first_of_many).is_empty());
     let published = other.store.publish_left_log(Duration::ZERO);
     assert!(published.expect("the cluster answers"));
-    let seen: Vec<u64> = read(&other.store, times[0])
-        .iter()
-        .map(|(time, _)| *time)
-        .collect();
+    let seen = read(&other.store, first_of_many).into_iter();
+    let seen: Vec<u64> = seen.map(|(time, _)| time).collect();
     // The times that the member was told are those that the other one has found.
-    assert_eq!(seen, times);
+    let many = (first_of_many..=last_of_many).chain([last_of_one]);
+    assert_eq!(seen, many.chain(times).collect::<Vec<u64>>());
 }

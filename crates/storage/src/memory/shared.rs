@@ -33,10 +33,18 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The position of the next commit.
-    fn next_pos(&self, state: &State) -> u64 {
-        let now = if self.is_checked { now() } else { 0 };
-        now.max(state.pos() + 1)
+    /// The position of the next commit, the last of those that it takes.
+    fn next_pos(&self, state: &State, positions: u32) -> u64 {
+        let next = state.pos() + 1;
+        if !self.is_checked {
+            return next;
+        }
+        let (first, more) = (now().max(next), u64::from(positions) - 1);
+        // All are of one millisecond.
+        match (first & NUMBERS) + more > NUMBERS {
+            true => (first | NUMBERS) + 1 + more,
+            false => first + more,
+        }
     }
 
     /// Applies a batch if the condition on the state holds; `None` when it does not.
@@ -50,7 +58,7 @@ impl Shared {
         caps.check_sizes(batch)?;
         let pos = {
             let mut state = self.state.write();
-            let next = self.next_pos(&state);
+            let next = self.next_pos(&state, batch.positions());
             if !allows(&state, next) {
                 return Ok(None);
             }
@@ -71,7 +79,7 @@ impl Shared {
     pub(super) fn announce_now(&self) -> Result<()> {
         self.check_open()?;
         let mut state = self.state.write();
-        let next = self.next_pos(&state);
+        let next = self.next_pos(&state, 1);
         let pos = state.apply_at(&WriteBatch::new(), next);
         self.announced_pos.store(pos, Ordering::Relaxed);
         Ok(())
@@ -85,6 +93,9 @@ impl Shared {
         }
     }
 }
+
+/// The bits of a position below the milliseconds.
+const NUMBERS: u64 = (1 << 18) - 1;
 
 /// The time as a position, see [`crate::CheckedUnit::commit`].
 fn now() -> u64 {

@@ -206,6 +206,14 @@ fn the_position_of_a_commit_is_a_time_and_is_found_again() {
     batch.delete(Table::Log, b"\0\0\0\x01k");
     engine.apply(&batch, Durability::Buffered).unwrap();
     assert_eq!(written_at(CommitPos(0)), None);
+    batch.take_positions(1024);
+    for _ in 0..500 {
+        let before = engine.last_pos().0;
+        let unit = engine.begin().unwrap();
+        let pos = unit.commit(&batch, Durability::Buffered).unwrap().0;
+        assert!(pos - 1023 > before, "{pos} after {before}");
+        assert_eq!(pos >> 18, (pos - 1023) >> 18, "of one millisecond");
+    }
     let alone = MemoryEngine::new();
     assert_eq!(
         alone.apply(&batch, Durability::Buffered).unwrap(),

@@ -15,7 +15,7 @@ use crate::error;
 use crate::format::{keys, meta};
 use crate::gate::{ClosingGuard, Gate, SharedGuard};
 use crate::index::{Index, Usage, WantedFields};
-use crate::log::{Log, NamespaceHash, TIMES_OF_COMMIT};
+use crate::log::{COMMIT_ENTRIES_MAX, Log, NamespaceHash};
 use arc_swap::{ArcSwap, Guard};
 use model::bucket::SeriesOptions;
 use model::{Collate, Doc, DocBuf, ErrorKind, Namespace, Result, Value};
@@ -308,7 +308,7 @@ impl Collection {
     /// How many documents one commit may change in a state.
     pub(crate) fn commit_docs_max(&self, state: &State) -> usize {
         let log = self.log_in(state).filter(|log| log.is_shared());
-        log.map_or(usize::MAX, |_| TIMES_OF_COMMIT as usize)
+        log.map_or(usize::MAX, |_| COMMIT_ENTRIES_MAX as usize)
     }
     /// Whether it shows the log of all changes. Only the log itself writes to it.
     pub fn is_log(&self) -> bool {

@@ -8,21 +8,34 @@ use storage::CommitPos;
 
 /// Bits of a position below the milliseconds.
 const NUMBER_BITS: u32 = 18;
+/// Times of a position. A commit with more entries takes more positions.
+const TIMES_OF_POSITION: u32 = 16;
 /// Entries that one commit can have.
-pub(crate) const TIMES_OF_COMMIT: u32 = 16;
+pub(crate) const COMMIT_ENTRIES_MAX: u32 = 4096;
 const MS: u64 = 1000;
 
-/// The first of the times of a commit.
+/// The number of positions that a commit with so many entries takes.
+pub(crate) fn positions_of(entries: u32) -> u32 {
+    entries.div_ceil(TIMES_OF_POSITION).max(1)
+}
+
+/// The time of the first entry of a commit with so many.
+pub(crate) fn first_entry_time(pos: CommitPos, entries: u32) -> u64 {
+    let others = u64::from(positions_of(entries)) - 1;
+    first_time(CommitPos(pos.0.saturating_sub(others)))
+}
+
+/// The first of the times of a position.
 pub(crate) fn first_time(pos: CommitPos) -> u64 {
     let ms = pos.0 >> NUMBER_BITS;
     let number = pos.0 & ((1 << NUMBER_BITS) - 1);
     let place = (ms % MS) << NUMBER_BITS | number;
-    (ms / MS) << 32 | (place * u64::from(TIMES_OF_COMMIT) + 1)
+    (ms / MS) << 32 | (place * u64::from(TIMES_OF_POSITION) + 1)
 }
 
-/// The last of the times of a commit: those of later commits are later.
+/// The last of the times of a position: those of later ones are later.
 pub(crate) fn end_time(pos: CommitPos) -> u64 {
-    first_time(pos) + u64::from(TIMES_OF_COMMIT) - 1
+    first_time(pos) + u64::from(TIMES_OF_POSITION) - 1
 }
 
 /// Milliseconds since the epoch of a commit.
@@ -55,5 +68,16 @@ mod tests {
         assert_eq!(end_time(last) as u32, 4_194_304_000);
         assert_eq!(first_time_of_ms(5_000), 5 << 32 | 1);
         assert_eq!(wall_ms(last), ms as i64);
+    }
+
+    #[test]
+    fn a_commit_with_many_entries_takes_several_positions() {
+        let pos = CommitPos(1_790_000_000_123 << 18 | 1000);
+        for (entries, positions) in [(0, 1), (1, 1), (16, 1), (17, 2), (4096, 256)] {
+            assert_eq!(positions_of(entries), positions);
+            let before = end_time(CommitPos(pos.0 - u64::from(positions)));
+            assert_eq!(first_entry_time(pos, entries), before + 1);
+            assert!(before + u64::from(entries) <= end_time(pos));
+        }
     }
 }

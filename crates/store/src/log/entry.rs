@@ -2,7 +2,7 @@
 //! referred to, a small one copied once more, into the batch; no tree of values is made. Must not
 //! know: locks, how a change came about.
 
-use super::commit_times::first_time;
+use super::commit_times::first_entry_time;
 use super::concerned::NamespaceHash;
 use super::places::TakenPlace;
 use super::times::{Log, ReservedTimes};
@@ -288,8 +288,9 @@ impl Stamp for LogRows<'_> {
 
     fn note_applied(&mut self, pos: CommitPos) {
         if let Some(place) = self.place.take() {
-            self.last = first_time(pos) + u64::from(self.entries) - 1;
-            place.note_committed(pos, self.rows.len() as u8, self.bytes);
+            let entries = self.entries;
+            self.last = first_entry_time(pos, entries) + u64::from(entries) - 1;
+            place.note_committed(pos, self.rows.len() as u16, self.bytes);
         }
     }
 

@@ -2,14 +2,14 @@
 //! same idents for marks and raw rows; the log of a member is listed before its first row is
 //! published. Must not know: entries, readers.
 
-use super::commit_times::{TIMES_OF_COMMIT, first_time};
+use super::commit_times::{COMMIT_ENTRIES_MAX, first_time, positions_of};
 use super::places::{Places, TakenPlace};
 use super::retention::{StoredRetention, drop_before, last_row};
 use super::settings::LogSettings;
 use crate::commit::{WriteUnit, commit};
 use crate::error;
 use crate::format::meta;
-use crate::format::raw_log::{Mark, Place};
+use crate::format::raw_log::{Mark, Place, ROWS_MAX};
 use model::{MongoError, Result, bail, code};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl MemberLog {
     /// Gives the raw rows of a commit their place, and adds the mark.
     ///
     /// # Errors
-    /// 257 TransactionTooLarge for more entries than a commit has times; 24 LockTimeout when
+    /// 257 TransactionTooLarge for more entries than a commit may have; 24 LockTimeout when
     /// nothing can be published.
     pub(super) fn place(
         &self,
@@ -115,12 +115,13 @@ impl MemberLog {
         rows: &[(PutOffsets, u32)],
     ) -> Result<TakenPlace<'_>> {
         let entries: u32 = rows.iter().map(|(_, entries)| entries).sum();
-        if entries > TIMES_OF_COMMIT {
+        if entries > COMMIT_ENTRIES_MAX || rows.len() > ROWS_MAX {
             bail!(
                 code::TRANSACTION_TOO_LARGE,
-                "one commit beside other servers can log {TIMES_OF_COMMIT} changes, not {entries}"
+                "beside others a commit logs {COMMIT_ENTRIES_MAX} changes at most, not {entries}"
             );
         }
+        batch.take_positions(positions_of(entries));
         let taken = self.places.take()?;
         let place = Place {
             member: self.ident,
@@ -131,8 +132,7 @@ impl MemberLog {
         }
         let mark = Mark {
             after: self.newest_pos().0,
-            // At most as many as entries.
-            rows: rows.len() as u8,
+            rows: rows.len() as u16,
         };
         batch.put(Table::Log, &place.key(self.shared.marks, 0), &mark.encode());
         Ok(taken)

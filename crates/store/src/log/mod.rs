@@ -29,7 +29,7 @@ mod truncate_shared;
 mod watch;
 
 pub use audience::Audience;
-pub(crate) use commit_times::{TIMES_OF_COMMIT, end_time};
+pub(crate) use commit_times::{COMMIT_ENTRIES_MAX, end_time};
 pub use concerned::NamespaceHash;
 pub use consumers::{ConsumerState, Lifetime, LogConsumer};
 pub(crate) use entry::{EntryList, LogRows, NewRecord, SessionFields, common, operation, uuid};

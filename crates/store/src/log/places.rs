@@ -36,7 +36,7 @@ struct PlacesState {
 pub(super) struct CommittedPlace {
     pub(super) number: u32,
     pub(super) pos: CommitPos,
-    pub(super) rows: u8,
+    pub(super) rows: u16,
     pub(super) bytes: u64,
 }
 
@@ -51,7 +51,7 @@ impl Places {
     /// Takes a place for a commit.
     ///
     /// # Errors
-    /// 24 LockTimeout when millions of commits are not published.
+    /// 24 LockTimeout when a million commits are not published.
     pub(super) fn take(&self) -> Result<TakenPlace<'_>> {
         let mut state = self.state.lock();
         let number = match state.free.pop() {
@@ -123,7 +123,7 @@ impl TakenPlace<'_> {
     }
 
     /// The commit was applied, with this many rows.
-    pub(crate) fn note_committed(self, pos: CommitPos, rows: u8, bytes: u64) {
+    pub(crate) fn note_committed(self, pos: CommitPos, rows: u16, bytes: u64) {
         self.places.state.lock().committed.push(CommittedPlace {
             number: self.number,
             pos,

@@ -1,7 +1,7 @@
 //! Publishes rows: gives them the time of their commit (ADR 0114). Promises: a row is published
 //! once, in the commit that removes its mark. Must not know: readers.
 
-use super::commit_times::{first_time, wall_ms};
+use super::commit_times::{first_entry_time, wall_ms};
 use super::member::{LogSums, MemberLog, put_sums};
 use super::moment::LogMoment;
 use super::places::CommittedPlace;
@@ -10,7 +10,7 @@ use crate::commit::{WriteUnit, commit};
 use crate::error;
 use crate::format::log::{self as row, LogTotals};
 use crate::format::meta;
-use crate::format::raw_log::Place;
+use crate::format::raw_log::{Mark, Place};
 use model::Result;
 use std::collections::BTreeMap;
 use storage::{CommitPos, Reader, Table, WriteBatch};
@@ -20,9 +20,12 @@ const LEFT_MAX: usize = 16;
 
 /// A commit whose rows have no time yet.
 pub(super) struct RawCommit {
+    /// What its mark says, when its member may use the place again meanwhile: no two marks of a
+    /// place are the same.
+    pub(super) mark: Option<Mark>,
     pub(super) number: u32,
     pub(super) pos: CommitPos,
-    pub(super) rows: u8,
+    pub(super) rows: u16,
 }
 
 impl MemberLog {
@@ -40,6 +43,7 @@ impl MemberLog {
             return Ok(None);
         }
         let of = |place: &CommittedPlace| RawCommit {
+            mark: None,
             number: place.number,
             pos: place.pos,
             rows: place.rows,
@@ -78,6 +82,7 @@ impl MemberLog {
             // Otherwise somebody has published it.
             if let Some(pos) = written.map_err(error::storage)? {
                 left.entry(place.member).or_default().push(RawCommit {
+                    mark: Some(*mark),
                     number: place.number,
                     pos,
                     rows: mark.rows,
@@ -127,10 +132,17 @@ impl MemberLog {
         for (commit, keys) in commits.iter().zip(&keys) {
             let found = values.get_mut(at..at + keys.len()).unwrap_or_default();
             at += keys.len();
-            let Some((Some(_), rows)) = found.split_first_mut() else {
+            let Some((Some(mark), rows)) = found.split_first_mut() else {
                 // Somebody else has published it.
                 continue;
             };
+            if commit
+                .mark
+                .is_some_and(|seen| Mark::read(mark) != Some(seen))
+            {
+                // So has somebody, and this is a later commit.
+                continue;
+            }
             put_rows(&mut batch, member, commit.pos, rows, &mut sums)?;
             keys.iter().for_each(|key| batch.delete(Table::Log, key));
         }
@@ -163,7 +175,12 @@ fn put_rows(
     rows: &mut [Option<Vec<u8>>],
     sums: &mut LogSums,
 ) -> Result<()> {
-    let mut last = first_time(pos) - 1;
+    let mut entries = 0;
+    for value in rows.iter() {
+        let head = value.as_deref().and_then(row::read);
+        entries += head.ok_or_else(damage_error)?.0.entries;
+    }
+    let mut last = first_entry_time(pos, entries) - 1;
     for value in rows {
         let value = value.as_mut().ok_or_else(damage_error)?;
         let (head, _) = row::read(value).ok_or_else(damage_error)?;
@@ -181,4 +198,70 @@ fn put_rows(
         batch.put(Table::Log, &row::key(ident, last), value);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::audience::Audience;
+    use super::super::settings::LogSettings;
+    use super::*;
+    use std::sync::Arc;
+    use storage::{Durability, Follower, MemoryEngine};
+
+    fn member() -> MemberLog {
+        let engine: Arc<dyn Follower> = Arc::new(MemoryEngine::new_checked());
+        let settings = LogSettings {
+            bytes_max: 1 << 20,
+            uuid: [0; 16],
+            audience: Audience::Everybody,
+            now_ms: Arc::new(|| 5_000),
+        };
+        let mut ident = 6;
+        let next = &mut || {
+            ident += 1;
+            Ok(ident)
+        };
+        MemberLog::join(&engine, next, &settings).unwrap().0
+    }
+
+    /// Commits a raw row.
+    fn write(log: &MemberLog) -> CommitPos {
+        let mut batch = WriteBatch::new();
+        let value = row::head(row::DOCUMENTS, 1);
+        let at = batch.put_parts(
+            Table::Log,
+            &row::key(log.raw_ident(), 0),
+            std::iter::once(&value[..]),
+        );
+        let place = log.place(&mut batch, &[(at, 1)]).unwrap();
+        assert_eq!(place.number(), 0);
+        let unit = log.engine.begin().unwrap();
+        let pos = unit.commit(&batch, Durability::Buffered).unwrap();
+        place.note_committed(pos, 1, value.len() as u64);
+        pos
+    }
+
+    #[test]
+    fn a_place_that_is_used_again_is_not_taken_for_an_earlier_commit() {
+        let log = member();
+        let early = write(&log);
+        let (_, mark) = log.take_moment().unwrap().marks[0];
+        log.publish().unwrap();
+        let late = write(&log);
+        // Somebody else knows the position of the first commit only now.
+        let commit = RawCommit {
+            mark: Some(mark),
+            number: 0,
+            pos: early,
+            rows: 1,
+        };
+        let sums = log.publish_of(log.ident, &[commit]).unwrap();
+        assert_eq!(sums.entries, 1);
+        assert_eq!(log.publish().unwrap().unwrap().entries, 2);
+        for pos in [early, late] {
+            let key = row::key(log.ident, first_entry_time(pos, 1));
+            let mut found = Vec::new();
+            assert!(log.engine.get(Table::Log, &key, &mut found).unwrap());
+        }
+    }
 }

@@ -81,8 +81,8 @@ impl Cluster {
         req.send(&mut self.client, timeout).await
     }
 
-    pub async fn get_timestamp(&self) -> Result<Timestamp> {
-        self.tso.clone().get_timestamp().await
+    pub async fn get_timestamps(&self, count: u32) -> Result<Timestamp> {
+        self.tso.clone().get_timestamps(count).await
     }
 
     pub async fn update_safepoint(

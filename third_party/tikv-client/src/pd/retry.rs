@@ -43,7 +43,7 @@ pub trait RetryClientTrait {
 
     async fn get_all_stores(self: Arc<Self>) -> Result<Vec<metapb::Store>>;
 
-    async fn get_timestamp(self: Arc<Self>) -> Result<Timestamp>;
+    async fn get_timestamps(self: Arc<Self>, count: u32) -> Result<Timestamp>;
 
     async fn update_safepoint(self: Arc<Self>, safepoint: u64) -> Result<bool>;
 
@@ -188,8 +188,8 @@ impl RetryClientTrait for RetryClient<Cluster> {
         })
     }
 
-    async fn get_timestamp(self: Arc<Self>) -> Result<Timestamp> {
-        retry!(self, "get_timestamp", |cluster| cluster.get_timestamp())
+    async fn get_timestamps(self: Arc<Self>, count: u32) -> Result<Timestamp> {
+        retry!(self, "get_timestamp", |cluster| cluster.get_timestamps(count))
     }
 
     async fn update_safepoint(self: Arc<Self>, safepoint: u64) -> Result<bool> {

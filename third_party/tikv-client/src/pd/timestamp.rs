@@ -39,7 +39,11 @@ const MAX_BATCH_SIZE: usize = 64;
 /// TODO: This value should be adjustable.
 const MAX_PENDING_COUNT: usize = 1 << 16;
 
-type TimestampRequest = oneshot::Sender<Timestamp>;
+/// Quarry: a request asks for several timestamps in a row, and gets the last one.
+struct TimestampRequest {
+    count: u32,
+    sender: oneshot::Sender<Timestamp>,
+}
 
 /// The timestamp oracle (TSO) which provides monotonically increasing timestamps.
 #[derive(Clone)]
@@ -63,11 +67,12 @@ impl TimestampOracle {
         Ok(TimestampOracle { request_tx })
     }
 
-    pub(crate) async fn get_timestamp(self) -> Result<Timestamp> {
+    /// Quarry: the last of so many timestamps in a row, which nobody else gets.
+    pub(crate) async fn get_timestamps(self, count: u32) -> Result<Timestamp> {
         debug!("getting current timestamp");
         let (request, response) = oneshot::channel();
         self.request_tx
-            .send(request)
+            .send(TimestampRequest { count, sender: request })
             .await
             .map_err(|_| internal_err!("TimestampRequest channel is closed"))?;
         Ok(response.await?)
@@ -120,7 +125,7 @@ struct RequestGroup {
 struct TsoRequestStream {
     cluster_id: u64,
     #[pin]
-    request_rx: mpsc::Receiver<oneshot::Sender<Timestamp>>,
+    request_rx: mpsc::Receiver<TimestampRequest>,
     pending_requests: Arc<Mutex<VecDeque<RequestGroup>>>,
     self_waker: Arc<AtomicWaker>,
 }
@@ -158,7 +163,7 @@ impl Stream for TsoRequestStream {
                     cluster_id: *this.cluster_id,
                     sender_id: 0,
                 }),
-                count: requests.len() as u32,
+                count: requests.iter().map(|request: &TimestampRequest| request.count).sum(),
                 dc_location: String::new(),
             };
 
@@ -203,16 +208,35 @@ fn allocate_timestamps(
         }
 
         for request in requests {
-            offset -= 1;
+            offset -= request.count;
             let ts = Timestamp {
                 physical: tail_ts.physical,
                 logical: tail_ts.logical - offset as i64,
                 suffix_bits: tail_ts.suffix_bits,
             };
-            let _ = request.send(ts);
+            let _ = request.sender.send(ts);
         }
     } else {
         return Err(internal_err!("PD gives more TsoResponse than expected"));
     };
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_request_gets_the_last_of_its_own_timestamps() {
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..3).map(|_| oneshot::channel()).unzip();
+        let requests = senders.into_iter().zip([1, 5, 2]);
+        let requests = requests.map(|(sender, count)| TimestampRequest { count, sender }).collect();
+        let tso_request = TsoRequest { count: 8, ..Default::default() };
+        let mut pending = VecDeque::from([RequestGroup { tso_request, requests }]);
+        let timestamp = Some(Timestamp { physical: 7, logical: 100, suffix_bits: 0 });
+        let response = TsoResponse { count: 8, timestamp, ..Default::default() };
+        allocate_timestamps(&response, &mut pending).unwrap();
+        let given: Vec<i64> = receivers.into_iter().map(|mut r| r.try_recv().unwrap().logical).collect();
+        assert_eq!(given, [93, 98, 100]);
+    }
 }

@@ -114,6 +114,11 @@ impl<PdC: PdClient> Transaction<PdC> {
         }
     }
 
+    /// Quarry: the commit, in two phases, takes so many timestamps in a row; its own is the last.
+    pub fn take_commit_timestamps(&mut self, count: u32) {
+        self.options.commit_timestamps = count;
+    }
+
     /// Quarry: see [`Client::begin_at`](super::Client::begin_at).
     pub(crate) fn begun_before(mut self, age: std::time::Duration) -> Transaction<PdC> {
         self.start_instant = self.start_instant.checked_sub(age).unwrap_or(self.start_instant);
@@ -1112,6 +1117,8 @@ pub struct TransactionOptions {
     /// Quarry: how long the locks of a small transaction live, in milliseconds, and by how much
     /// each heartbeat prolongs them.
     lock_ttl_ms: Option<u64>,
+    /// Quarry: see [`Transaction::take_commit_timestamps`].
+    commit_timestamps: u32,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -1138,6 +1145,7 @@ impl TransactionOptions {
             check_level: CheckLevel::Panic,
             heartbeat_option: HeartbeatOption::FixedTime(DEFAULT_HEARTBEAT_INTERVAL),
             lock_ttl_ms: None,
+            commit_timestamps: 1,
         }
     }
 
@@ -1152,6 +1160,7 @@ impl TransactionOptions {
             check_level: CheckLevel::Panic,
             heartbeat_option: HeartbeatOption::FixedTime(DEFAULT_HEARTBEAT_INTERVAL),
             lock_ttl_ms: None,
+            commit_timestamps: 1,
         }
     }
 
@@ -1420,7 +1429,8 @@ impl<PdC: PdClient> Committer<PdC> {
     /// Commits the primary key and returns the commit version
     async fn commit_primary(&mut self) -> Result<Timestamp> {
         debug!("committing primary");
-        let commit_version = self.rpc.clone().get_timestamp().await?;
+        let timestamps = self.options.commit_timestamps.max(1);
+        let commit_version = self.rpc.clone().get_timestamps(timestamps).await?;
         if self.commit_together(&commit_version).await {
             return Ok(commit_version);
         }

@@ -176,6 +176,36 @@ fn units_that_meet_an_exclusive_commit_conflict() {
     }
 }
 
+#[test]
+fn a_commit_takes_several_positions() {
+    let Some(pd) = pd() else { return };
+    let members = three(&pd);
+    let mut taken: Vec<(u64, u64)> = std::thread::scope(|scope| {
+        let commit_often = |n: u32, member: &TikvMember| {
+            let mut batch = WriteBatch::new();
+            batch.put(Table::Doc, &key(n), b"value");
+            batch.take_positions(100);
+            let commit = |_| {
+                let before = member.moment().expect("a moment").snapshot.pos().0;
+                let unit = begin(member).expect("a unit");
+                let pos = unit.commit(&batch, Durability::Buffered).expect("a commit");
+                assert!(pos.0 - 99 > before, "{pos:?} after {before}");
+                assert_eq!(pos.0 >> 18, (pos.0 - 99) >> 18);
+                (pos.0 - 99, pos.0)
+            };
+            (0..20).map(commit).collect::<Vec<_>>()
+        };
+        let each = |(n, member)| scope.spawn(move || commit_often(n, member));
+        let all: Vec<_> = (0u32..).zip(&members).map(each).collect();
+        let all = all
+            .into_iter()
+            .map(|thread| thread.join().expect("commits"));
+        all.flatten().collect()
+    });
+    taken.sort_unstable();
+    assert!(taken.windows(2).all(|two| two[0].1 < two[1].0), "{taken:?}");
+}
+
 /// How long a unit of a member waits for its beginning.
 fn wait_to_begin(member: &TikvMember) -> Duration {
     let begun = Instant::now();
