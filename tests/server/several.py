@@ -4,7 +4,8 @@ Needs what tikv.py needs, and a C compiler.
 Every round has one fault: a server is killed, or suspended for longer than its lease and woken, or cut off from PD or from the store, or the
 store is killed, or PD is suspended. Clients know all three servers, as they know several mongos, and rely on their drivers: transfers of
 money, increments, inserts of the same unique values through different servers, a queue whose entries are taken once, lists and registers in
-transactions (the history must be one of snapshot isolation). Collections are created, indexed, changed, renamed and dropped meanwhile.
+transactions (the history must be one of snapshot isolation). Two change streams of the queue must show each of its changes once, in one
+order. Collections are created, indexed, changed, renamed and dropped meanwhile.
 Nobody may see an error that drivers do not repeat, except those of changes of the catalog that meet each other. For the clients of the
 servers without a fault, and for those of a server that was killed once they have gone to another, the longest time without an answer is
 told."""
@@ -129,6 +130,55 @@ class Pulse(threading.Thread):
         return max((b - a for a, b in waits if b > since and a < until), default=0.0)
 
 
+class Watcher(threading.Thread):
+    """Follows the changes of a collection; resumes, perhaps at another server, until it has seen the document with this _id."""
+
+    LAST = -1
+
+    def __init__(self, collection, name):
+        super().__init__(name=name, daemon=True)
+        self.collection, self.events, self.resumed, self.error = collection, [], 0, None
+        self.stream = collection.watch()
+
+    def run(self):
+        while True:
+            try:
+                with self.stream:
+                    for event in self.stream:
+                        self.events.append(event)
+                        if event["documentKey"]["_id"] == self.LAST:
+                            return
+            except ConnectionFailure:
+                self.resumed += 1
+            except OperationFailure as e:
+                if not e.has_error_label("ResumableChangeStreamError"):
+                    self.error = f"{time.time():.1f}: a change stream: {e}"
+                    return
+                self.resumed += 1
+            while True:
+                try:
+                    self.stream = self.collection.watch(resume_after=self.stream.resume_token)
+                    break
+                except ConnectionFailure:
+                    time.sleep(0.05)
+                except OperationFailure as e:
+                    if not e.has_error_label("ResumableChangeStreamError"):
+                        self.error = f"{time.time():.1f}: resuming a change stream: {e}"
+                        return
+
+    def check(self, rows, taken):
+        """Each entry was inserted once, then changed once if it was taken."""
+        seen = {}
+        for event in self.events:
+            seen.setdefault(event["documentKey"]["_id"], []).append(event["operationType"])
+        for entry in rows:
+            expected = ["insert", "update"] if entry in taken else ["insert"]
+            check(seen.get(entry) == expected, f"{self.name}: entry {entry} has {seen.get(entry)}, expected {expected}")
+        check(set(seen) == set(rows), f"{self.name}: changes of entries that are not there: {sorted(set(seen) - set(rows))[:5]}")
+        times = [event["clusterTime"].as_datetime() for event in self.events]
+        check(times == sorted(times), f"{self.name}: times go back")
+
+
 class Others:
     """Unique values, a queue, and changes of the catalog."""
 
@@ -142,6 +192,9 @@ class Others:
         self.db.unique.create_index("value", unique=True)
         self.db.create_collection("queue")
         self.db.queue.create_index([("state", 1), ("number", 1)])
+        self.watchers = [Watcher(direct.others.queue, f"stream {n}") for n, direct in enumerate([self.client, servers.client()])]
+        for watcher in self.watchers:
+            watcher.start()
         work = [(self.insert, 0), (self.insert, 1), (self.insert, 2), (self.fill, 0), (self.take, 1), (self.take, 2), (self.change, 0), (self.change, 1)]
         self.threads = [threading.Thread(target=self.run, args=w, daemon=True) for w in work]
         for thread in self.threads:
@@ -223,12 +276,20 @@ class Others:
             check(not owners or stored[value] == owners[0], f"{value} is of {stored[value]}, acknowledged to {owners}")
         twice = {entry: by for entry, by in self.taken.items() if len(by) > 1}
         check(not twice, f"an entry of the queue was taken twice: {list(twice.items())[:3]}")
+        self.db.queue.insert_one({"_id": Watcher.LAST, "state": "last"})
         rows = {row["_id"]: row for row in self.db.queue.find()}
         check(self.put <= set(rows), "entries of the queue are lost")
         for entry, (by,) in self.taken.items():
             check(rows[entry].get("by") == by, f"entry {entry} is {rows[entry]}, taken by {by}")
         unknown = [e for e, row in rows.items() if row["state"] == "taken" and e not in self.taken]
         check(not unknown, f"{len(unknown)} entries were taken by nobody: {unknown[:5]}")
+        for watcher in self.watchers:
+            watcher.join(60)
+            check(watcher.error is None, watcher.error)
+            check(not watcher.is_alive(), f"{watcher.name} has not seen the last change, after {len(watcher.events)}")
+            watcher.check(rows, self.taken)
+        first, second = [[event["_id"] for event in watcher.events] for watcher in self.watchers]
+        check(first == second, "two change streams show different orders or tokens")
         for name in self.db.list_collection_names():
             verify_collection(self.db[name])
 
@@ -309,7 +370,8 @@ def main():
             say(
                 f"several: {SERVERS} servers, {took:.0f} s, {number} faults, {servers.killed} servers and the store {store.killed} times killed;"
                 f" {len(application.acknowledged)} transfers, {sum(application.counts.values())} increments, {len(others.unique)} unique values,"
-                f" {len(others.taken)} entries of a queue, {others.changes} changes of the catalog, {committed} transactions on lists and registers:"
+                f" {len(others.taken)} entries of a queue with {sum(len(w.events) for w in others.watchers)} changes in two streams"
+                f" (resumed {sum(w.resumed for w in others.watchers)} times by the client), {others.changes} changes of the catalog, {committed} transactions on lists and registers:"
                 f" no anomaly, nothing lost or done twice, no error that drivers do not repeat; clients of servers without a fault waited"
                 f" {max(waits, default=0):.2f} s at most; seed {SEED}"
             )

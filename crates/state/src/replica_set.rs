@@ -66,12 +66,14 @@ fn of_members(config: &Config, members: &[DocBuf], id: ObjectId) -> DocBuf {
     }
 }
 
-/// Writes the configuration to `local.system.replset`, where tools look for it.
+/// Writes the configuration to `local.system.replset`, where tools look for it; not where several
+/// servers write, as a mongos has none.
 ///
 /// # Errors
 /// Engine failures.
 pub fn show(service: &Service) -> Result<()> {
-    if service.config.replica_set.is_none() || service.store.log().is_none() {
+    let is_member = service.config.replica_set.is_some() && service.store.peer().is_none();
+    if !is_member || service.store.log().is_none() {
         return Ok(());
     }
     let ns = Namespace::new("local", "system.replset")?;
