@@ -1,5 +1,5 @@
 # Sourced by the scripts that need a server or a client: starts and stops servers, installs clients into the cache.
-# Expects: root. Gives: fail, scratch, cache, start_server, stop_server, stop_and_judge, python_with_pymongo, node_modules, mongo_tools.
+# Expects: root. Gives: fail, scratch, cache, start_server, start_several, stop_server, stop_and_judge, python_with_pymongo, node_modules, mongo_tools.
 
 fail() { echo "clients: $*" >&2; exit 1; }
 
@@ -46,6 +46,24 @@ start_server() {
   fail "the server did not accept connections on port $port within 60 s"
 }
 
+# start_several COUNT PREFIX [OPTION...]: a TiKV cluster for tests and so many servers that all write one database in it; ADDRESS is their list.
+# False, with the reason told, where there is no cluster or the server is built without TiKV.
+start_several() {
+  local count=$1 prefix=$2 word pd rest addresses=() n
+  shift 2
+  local binary=${QUARRY_BIN:-${CARGO_TARGET_DIR:-$root/target}/release/quarry}
+  has_tikv "$binary" || { echo "clients: skipped: the server is built without TiKV"; return 1; }
+  # It ends with this script, whose end of the pipe it reads.
+  coproc CLUSTER { exec "$root/scripts/cluster.sh" hold 2>/dev/null; }
+  read -r word pd rest <&"${CLUSTER[0]}" || true
+  [ "$word" = ready ] || { echo "clients: $word $pd $rest"; return 1; }
+  for ((n = 0; n < count; n++)); do
+    start_server "$scratch/$prefix-$n" --storageEngine tikv --tikvPd "$pd" --tikvPrefix "$prefix" --tikvWrites here "$@"
+    addresses+=("$ADDRESS")
+  done
+  ADDRESS=$(IFS=,; echo "${addresses[*]}")
+}
+
 ended() {
   local pid still=()
   for pid in "${running[@]}"; do [ "$pid" = "$1" ] || still+=("$pid"); done
@@ -66,13 +84,13 @@ stop_server() {
 stop_and_judge() {
   local count=$1 kind=$2
   shift 2
-  stop_server
+  while [ ${#running[@]} -gt 0 ]; do stop_server "${running[0]}"; done
   if [ $# -gt 0 ]; then
-    echo "clients: the last lines of the server:" >&2
+    echo "clients: the last lines of the servers:" >&2
     tail -n 20 "$scratch/server.log" >&2
     fail "failed: $*"
   fi
-  echo "clients: $count of $count $kind passed, the server ended with status 0"
+  echo "clients: $count of $count $kind passed, every server ended with status 0"
 }
 
 # install_once KIND KEY_FILE... -- COMMAND: runs the command in a new folder of the cache, once per content of the key files.

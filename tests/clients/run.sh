@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs client smokes against the real server binary. Usage: run.sh [python|node|mongosh|go|java]...
+# Runs client smokes against the real server binary. Usage: run.sh [--several] [python|node|mongosh|go|java]...
+# --several: through three servers that all write one database in a TiKV cluster for tests.
 # QUARRY_BIN names the binary; without it the release build is taken. The exit status tells whether every smoke passed
 # and the server ended well.
 set -euo pipefail
@@ -7,6 +8,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 . "$here/lib.sh"
 
+several=
+if [ "${1:-}" = --several ]; then several=1; shift; fi
 smokes=("$@")
 [ ${#smokes[@]} -gt 0 ] || smokes=(python node mongosh)
 
@@ -15,7 +18,7 @@ smoke_node() { node_modules; NODE_PATH="$NODE_MODULES" "$NODE" "$here/node/drive
 smoke_mongosh() {
   node_modules
   # The shell keeps its settings in the home folder; this one is thrown away.
-  HOME="$scratch/home" "$NODE" "$NODE_MODULES/mongosh/bin/mongosh.js" --quiet --norc "mongodb://$1/?directConnection=true" "$here/node/shell.js"
+  HOME="$scratch/home" "$NODE" "$NODE_MODULES/mongosh/bin/mongosh.js" --quiet --norc "mongodb://$1/$direct" "$here/node/shell.js"
 }
 smoke_go() { command -v go >/dev/null || fail "go: no Go toolchain"; (cd "$here/go" && go run . "$1"); }
 smoke_java() {
@@ -24,7 +27,13 @@ smoke_java() {
 }
 
 mkdir -p "$scratch/home"
-start_server "$scratch/data"
+direct='?directConnection=true'
+if [ -n "$several" ]; then
+  start_several 3 smokes || exit 0
+  direct=
+else
+  start_server "$scratch/data"
+fi
 failed=()
 for smoke in "${smokes[@]}"; do
   declare -F "smoke_$smoke" >/dev/null || fail "no smoke named '$smoke'; there are: python node mongosh go java"

@@ -50,6 +50,7 @@ class Server:
         self.dbpath = str(dbpath)
         self.options = [str(o) for o in options]
         self.wrap = list(wrap)
+        self.binary = BINARY
         self.process = None
         self.log = tempfile.NamedTemporaryFile("r", prefix="quarry-log-", delete=True)
 
@@ -62,7 +63,7 @@ class Server:
         if "--bind_ip" not in options:
             options += ["--bind_ip", "127.0.0.1"]
         engine = ["--storageEngine", ENGINE] if ENGINE and "--storageEngine" not in options else []
-        command = [*self.wrap, BINARY, "serve", "--dbpath", self.dbpath, "--nounixsocket", *engine, *options]
+        command = [*self.wrap, self.binary, "serve", "--dbpath", self.dbpath, "--nounixsocket", *engine, *options]
         with open(self.log.name, "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         return self

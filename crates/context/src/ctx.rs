@@ -13,7 +13,7 @@ use request::args::Args;
 use request::concern::{Acknowledge, ReadLevel, WriteConcern};
 use request::generic::Generic;
 use request::spec::{CommandTable, Spec};
-use state::cursors::{BatchLimit, Cursor, CursorInfo, write_first_batch};
+use state::cursors::{BatchLimit, Cursor, CursorInfo, Tail, write_first_batch};
 use state::service::Service;
 use state::transactions::{SessionWrites, is_transient};
 use std::cell::OnceCell;
@@ -125,7 +125,9 @@ impl<'a> Ctx<'a, '_> {
     }
     /// The collection or view that a cursor reads, see [`CursorInfo::reads`].
     fn read_by(&self, info: &CursorInfo) -> Result<Option<[u8; 16]>> {
-        if info.fixed || !self.service.store.is_beside_others() {
+        // A change stream reads the log, and shows the drop.
+        let reads_log = matches!(info.tails, Some(Tail::Log(_)));
+        if info.fixed || reads_log || !self.service.store.is_beside_others() {
             return Ok(None);
         }
         let Some((db, coll)) = info.ns.split_once('.') else {

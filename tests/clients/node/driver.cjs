@@ -1,4 +1,5 @@
-// Smoke of the official Node.js driver. Usage: NODE_PATH=... node driver.cjs HOST:PORT
+// Smoke of the official Node.js driver. Usage: NODE_PATH=... node driver.cjs HOST:PORT, or HOST:PORT,HOST:PORT... of
+// servers that all write one database.
 'use strict';
 const assert = require('node:assert/strict');
 const { MongoClient } = require('mongodb');
@@ -67,9 +68,9 @@ async function listing(client, items) {
   assert.ok(!(await databases()).includes(DB));
 }
 
-async function endedSessions(client) {
-  const status = await client.db('admin').command({ serverStatus: 1 });
-  return status.metrics.commands.endSessions?.total ?? 0;
+async function endedSessions(watchers) {
+  const statuses = await Promise.all(watchers.map((watcher) => watcher.db('admin').command({ serverStatus: 1 })));
+  return statuses.reduce((sum, status) => sum + (status.metrics.commands.endSessions?.total ?? 0), 0);
 }
 
 async function changes(items) {
@@ -91,13 +92,15 @@ async function changes(items) {
 
 async function main() {
   const address = process.argv[2];
-  const watcher = connect(address, { directConnection: true });
+  const watchers = address.split(',').map((one) => connect(one, { directConnection: true }));
+  const [watcher] = watchers;
   try {
     assert.equal((await watcher.db('admin').command({ ping: 1 })).ok, 1);
     const hello = await watcher.db('admin').command({ hello: 1 });
     assert.equal(hello.isWritablePrimary, true);
-    const endedBefore = await endedSessions(watcher);
-    const client = connect(address, { replicaSet: hello.setName });
+    const endedBefore = await endedSessions(watchers);
+    // Servers that all write one database are no set.
+    const client = connect(address, hello.setName ? { replicaSet: hello.setName } : {});
     try {
       const items = client.db(DB).collection('items');
       await client.db(DB).dropDatabase();
@@ -112,9 +115,9 @@ async function main() {
     } finally {
       await client.close();
     }
-    assert.ok((await endedSessions(watcher)) > endedBefore, 'endSessions on close');
+    assert.ok((await endedSessions(watchers)) > endedBefore, 'endSessions on close');
   } finally {
-    await watcher.close();
+    await Promise.all(watchers.map((one) => one.close()));
   }
   console.log(`Node.js driver ${version}: ok`);
 }

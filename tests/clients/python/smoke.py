@@ -1,5 +1,6 @@
-"""Smoke of pymongo. Usage: smoke.py HOST:PORT"""
+"""Smoke of pymongo. Usage: smoke.py HOST:PORT, or HOST:PORT,HOST:PORT... of servers that all write one database."""
 
+import contextlib
 import sys
 
 import pymongo
@@ -23,7 +24,8 @@ def set_name(address):
         equal("ping", client.admin.command("ping")["ok"], 1.0)
         hello = client.admin.command("hello")
         equal("hello.isWritablePrimary", hello["isWritablePrimary"], True)
-        return hello["setName"]
+        # Servers that all write one database are no set.
+        return hello.get("setName")
 
 
 def reads(items):
@@ -114,16 +116,19 @@ def changes(items):
     equal("entry", [e["o2"] for e in last], [{"_id": 1}])
 
 
-def ended_sessions(client):
-    count = client.admin.command("serverStatus")["metrics"]["commands"].get("endSessions", {})
-    return count.get("total", 0)
+def ended_sessions(watchers):
+    counts = [w.admin.command("serverStatus")["metrics"]["commands"].get("endSessions", {}) for w in watchers]
+    return sum(count.get("total", 0) for count in counts)
 
 
 def main():
     address = sys.argv[1]
-    name = set_name(address)
-    with connect(address, directConnection=True) as watcher:
-        ended_before = ended_sessions(watcher)
+    names = {set_name(one) for one in address.split(",")}
+    equal("names of the set", len(names), 1)
+    (name,) = names
+    with contextlib.ExitStack() as stack:
+        watchers = [stack.enter_context(connect(one, directConnection=True)) for one in address.split(",")]
+        ended_before = ended_sessions(watchers)
         with connect(address, replicaSet=name) as client:
             client.drop_database(DB)
             items = client[DB]["items"]
@@ -136,7 +141,7 @@ def main():
             indexes(items)
             changes(client[DB]["watched"])
             listing(client, items)
-        equal("endSessions on close", ended_sessions(watcher) > ended_before, True)
+        equal("endSessions on close", ended_sessions(watchers) > ended_before, True)
     print(f"pymongo {pymongo.version}: ok")
 
 

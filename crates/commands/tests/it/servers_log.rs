@@ -204,3 +204,36 @@ fn cases_of_a_replica_set_that_one_server_passes_pass_through_three() {
     lost.iter().for_each(|why| println!("{why}"));
     assert!(lost.len() * 100 <= passed * 4, "{} of {passed}", lost.len());
 }
+
+#[test]
+fn a_stream_goes_on_when_another_server_drops_the_collection() {
+    let mut servers = Servers::start_logging(&Config::default());
+    servers.all[0].send("db", doc! { "create": "c" }.doc());
+    let lookup = doc! { "fullDocument": "updateLookup" };
+    let opened = open(&mut servers.all[1], &lookup);
+    for n in 0..3 {
+        change(&mut servers.all[0], n);
+    }
+    let shown = events(&mut servers.all[1], &opened, 3);
+    assert_eq!(shown.len(), 3);
+    let found = shown[2].doc().field("fullDocument").as_doc();
+    assert_eq!(
+        found.map(Doc::to_buf),
+        Some(doc! { "_id": 1i32, "n": 1i32 })
+    );
+    // The document of this update is looked up when the collection is gone.
+    let update = doc! {
+        "update": "c", "updates": [{ "q": { "_id": 1i32 }, "u": { "$inc": { "n": 1i32 } } }],
+    };
+    assert!(is_ok(&servers.all[2].send("db", update.doc())));
+    assert!(is_ok(
+        &servers.all[2].send("db", doc! { "drop": "c" }.doc())
+    ));
+    let rest = events(&mut servers.all[1], &opened, 3);
+    let types = rest.iter().map(|e| e.doc().field("operationType").as_str());
+    assert_eq!(
+        types.collect::<Vec<_>>(),
+        [Some("update"), Some("drop"), Some("invalidate")]
+    );
+    assert!(matches!(rest[0].doc().field("fullDocument"), Value::Null));
+}

@@ -13,7 +13,7 @@ use storage::{
     Reader, Result, Snapshot, StatSink, StorageError, Table, VerifyReport, WriteBatch,
 };
 
-use crate::cluster::{Cluster, millis};
+use crate::cluster::Cluster;
 use crate::commits::Commits;
 use crate::config::{
     Config, DISK_FORMAT, ROW_OVERHEAD_BYTES, caps, check_format, format_row, start,
@@ -23,7 +23,7 @@ use crate::lease::Lease;
 use crate::lease_row::LeaseOptions;
 use crate::ranges;
 use crate::requests;
-use crate::versions::{StopSignal, VersionRetention};
+use crate::versions::{SafePointRole, StopSignal, VersionRetention};
 use crate::view::View;
 
 /// A lease is renewed this many times before it would expire.
@@ -110,7 +110,11 @@ impl TikvEngine {
             let (ending, lease) = (Arc::clone(&ending), Arc::clone(&lease));
             let versions = Arc::clone(versions);
             // Not joined at the end: a cluster that does not answer would block it for long.
-            start("quarry-versions", move || versions.run(&ending, &lease))?;
+            let role = move || match lease.lost_reason() {
+                Some(_) => Ok(SafePointRole::Ended),
+                None => Ok(SafePointRole::Mover),
+            };
+            start("quarry-versions", move || versions.run(&ending, &role))?;
         }
         let engine = TikvEngine {
             commits,
@@ -302,9 +306,7 @@ impl Engine for TikvEngine {
         sink("commits_us", number(totals.busy_us));
         sink("batches", number(totals.batches));
         if let Some(versions) = &self.versions {
-            let (safe_point, failures) = versions.stats();
-            sink("versions.safe_point_ms", number(millis(safe_point)));
-            sink("versions.safe_point_failures", number(failures));
+            versions.report(sink);
         }
         requests::report_counts(&mut |name, count| {
             sink(&format!("requests.{name}"), number(count))

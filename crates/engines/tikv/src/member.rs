@@ -37,7 +37,7 @@ use crate::slots::{SlotCommits, SlotPool};
 use crate::turn::Turn;
 use crate::turn_row::TurnRow;
 use crate::unit::{Begun, MemberUnit, UnitCommitter, turn_changes};
-use crate::versions::StopSignal;
+use crate::versions::{StopSignal, VersionRetention};
 use crate::view::{CounterFilter, View};
 use crate::written::find_commit;
 
@@ -69,6 +69,7 @@ pub struct TikvMember {
     /// How long a moment may be read.
     keep_versions: Option<Duration>,
     dropped: RwLock<[Arc<IdentSet>; Table::ALL.len()]>,
+    versions: Option<Arc<VersionRetention>>,
     ending: Arc<StopSignal>,
     renewing: Mutex<Option<JoinHandle<()>>>,
     committed: AtomicU64,
@@ -109,6 +110,15 @@ impl TikvMember {
                 }
             })?
         };
+        let kept = config.keep_versions;
+        let versions = kept.map(|kept| Arc::new(VersionRetention::new(&cluster, kept)));
+        if let Some(versions) = versions.clone() {
+            let (ending, membership) = (Arc::clone(&ending), Arc::clone(&membership));
+            // Not joined at the end: a cluster that does not answer would block it for long.
+            start("quarry-versions", move || {
+                versions.run(&ending, &|| membership.safe_point_role());
+            })?;
+        }
         let slots = SlotPool::new(membership.slots(), joined.ts);
         let row_numbers = RowNumbers::new(membership.number());
         let member = TikvMember {
@@ -131,6 +141,7 @@ impl TikvMember {
             hooks: DurableHooks::default(),
             keep_versions: config.keep_versions,
             dropped: RwLock::default(),
+            versions,
             ending,
             renewing: Mutex::new(Some(renewing)),
             committed: AtomicU64::new(0),
@@ -546,6 +557,9 @@ impl Engine for TikvMember {
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         sink("commits", number(self.committed.load(Ordering::Relaxed)));
         sink("conflicts", number(self.conflicts.load(Ordering::Relaxed)));
+        if let Some(versions) = &self.versions {
+            versions.report(sink);
+        }
         requests::report_counts(&mut |name, count| {
             sink(&format!("requests.{name}"), number(count))
         });

@@ -19,6 +19,7 @@ use crate::lease_row::{LeaseOptions, LeaseRow, fence_row, locked_error, millis_o
 use crate::oracle_clock::OracleClock;
 use crate::process;
 use crate::turn_row::TurnRow;
+use crate::versions::SafePointRole;
 
 /// Slots of a member: this many of its commits run at a time.
 pub(crate) const SLOTS: u8 = 16;
@@ -176,6 +177,23 @@ impl Membership {
     /// Milliseconds since 1970 by the oracle, as of the last renewal.
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.now_ms()
+    }
+
+    /// The living member with the smallest number moves the safe point.
+    ///
+    /// # Errors
+    /// Those of the cluster.
+    pub(crate) fn safe_point_role(&self) -> Result<SafePointRole> {
+        if self.lost_reason().is_some() {
+            return Ok(SafePointRole::Ended);
+        }
+        let ts = self.cluster.fetch_timestamp()?;
+        let all = members(&self.cluster, &self.layout, ts)?;
+        let first = all.iter().find(|(_, row)| is_alive(row, ts));
+        Ok(match first {
+            Some((_, row)) if row.holder == self.holder => SafePointRole::Mover,
+            _ => SafePointRole::Other,
+        })
     }
 
     /// The reason why it is lost for good.

@@ -1,5 +1,5 @@
 //! Old versions. TiKV keeps overwritten versions until the safe point in PD moves; the server that
-//! holds the lease moves it.
+//! holds the lease moves it, or one of the members.
 //!
 //! Promises: the safe point stays before every view that may still be read, of this database and of
 //! others that keep versions at least as long. Must not know: views, tables.
@@ -9,10 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use storage::Result;
+use storage::{Result, StatSink};
 
-use crate::cluster::{Cluster, earlier_timestamp};
-use crate::lease::Lease;
+use crate::cluster::{Cluster, earlier_timestamp, millis};
 
 /// A read that began in time may be answered this much later.
 const GRACE: Duration = Duration::from_secs(30);
@@ -43,6 +42,17 @@ impl StopSignal {
     }
 }
 
+/// What a process has to do with the safe point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SafePointRole {
+    /// It moves the safe point.
+    Mover,
+    /// Another process does.
+    Other,
+    /// It has lost its right for good.
+    Ended,
+}
+
 /// How long versions are kept, and the current safe point.
 pub(crate) struct VersionRetention {
     cluster: Arc<Cluster>,
@@ -61,16 +71,21 @@ impl VersionRetention {
         }
     }
 
-    /// Moves the safe point repeatedly until the engine is closed or its lease is lost.
-    pub(crate) fn run(&self, ending: &StopSignal, lease: &Lease) {
+    /// Moves the safe point repeatedly, as far as it is this process's role, until the engine is
+    /// closed or its right is lost.
+    pub(crate) fn run(&self, ending: &StopSignal, role: &dyn Fn() -> Result<SafePointRole>) {
         loop {
-            if lease.lost_reason().is_some() {
-                return;
-            }
-            match self.move_safe_point() {
-                Ok(ts) => self.safe_point.store(ts, Ordering::Relaxed),
+            let moved = match role() {
+                Ok(SafePointRole::Ended) => return,
+                Ok(SafePointRole::Other) => None,
+                Ok(SafePointRole::Mover) => Some(self.move_safe_point()),
+                Err(e) => Some(Err(e)),
+            };
+            match moved {
+                None => {}
+                Some(Ok(ts)) => self.safe_point.store(ts, Ordering::Relaxed),
                 // The next round moves it further.
-                Err(_) => _ = self.failures.fetch_add(1, Ordering::Relaxed),
+                Some(Err(_)) => _ = self.failures.fetch_add(1, Ordering::Relaxed),
             }
             if ending.wait((self.kept / 2).clamp(EVERY_MIN, EVERY_MAX)) {
                 return;
@@ -84,9 +99,13 @@ impl VersionRetention {
         Ok(ts)
     }
 
-    /// The last safe point that was set (0 before the first), and the number of failures.
-    pub(crate) fn stats(&self) -> (u64, u64) {
+    /// The last safe point that this process has set (0 before the first), and the number of
+    /// failures.
+    pub(crate) fn report(&self, sink: &mut StatSink<'_>) {
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let safe_point = self.safe_point.load(Ordering::Relaxed);
-        (safe_point, self.failures.load(Ordering::Relaxed))
+        sink("versions.safe_point_ms", number(millis(safe_point)));
+        let failures = self.failures.load(Ordering::Relaxed);
+        sink("versions.safe_point_failures", number(failures));
     }
 }

@@ -58,19 +58,31 @@ fn servers_have_options_that_there_are() {
         }
         files += 1;
     }
-    assert_eq!(files, 4);
+    assert_eq!(files, 5);
 }
 
 #[test]
 fn servers_on_a_cluster_are_kept_apart_and_not_ended_together() {
-    let text = fs::read_to_string("../../deploy/kubernetes.tikv.yaml").unwrap();
-    let documents = Deserializer::from_str(&text).map(|d| Value::deserialize(d).unwrap());
+    for (name, kind) in [
+        ("kubernetes.tikv.yaml", "Deployment"),
+        ("kubernetes.tikv-several.yaml", "StatefulSet"),
+    ] {
+        check_several(
+            &fs::read_to_string(format!("../../deploy/{name}")).unwrap(),
+            kind,
+        );
+    }
+}
+
+/// Checks the servers of a file; `kind` is that of what runs them.
+fn check_several(text: &str, kind: &str) {
+    let documents = Deserializer::from_str(text).map(|d| Value::deserialize(d).unwrap());
     let documents: Vec<Value> = documents.collect();
     let of = |kind: &str| {
         let found = documents.iter().find(|d| d["kind"] == kind);
         &found.unwrap_or_else(|| panic!("no {kind}"))["spec"]
     };
-    let (deployment, budget) = (of("Deployment"), of("PodDisruptionBudget"));
+    let (deployment, budget) = (of(kind), of("PodDisruptionBudget"));
     let labels = &deployment["template"]["metadata"]["labels"];
     assert_eq!(&deployment["selector"]["matchLabels"], labels);
     assert_eq!(&budget["selector"]["matchLabels"], labels);

@@ -8,6 +8,7 @@ use crate::exec::{
     BatchStream, CHANGE_TOKEN, ChangeHost, ChangeProgress, DocBatch, ExecContext, ResumeToken,
 };
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Timestamp, Value, code};
+use std::cell::OnceCell;
 use std::sync::Arc;
 use store::{LogReader, ReadView, Store, VisitResult, Watch};
 
@@ -142,6 +143,7 @@ impl Source {
             store: &self.store,
             spec: &self.spec,
             oldest_ms: self.image_ms.map(|ms| exec.env.now_ms.saturating_sub(ms)),
+            now: OnceCell::new(),
         };
         let mut shown = EventWriter {
             images,
@@ -293,9 +295,20 @@ struct Images<'s> {
     spec: &'s Spec,
     /// Older pre-images count as expired.
     oldest_ms: Option<i64>,
+    /// The view in which documents are looked up; taken when it is needed.
+    now: OnceCell<Option<ReadView>>,
 }
 
 impl Images<'_> {
+    /// The state now, where others write the data, too; `None` means the newest state of this
+    /// process.
+    fn now(&self) -> Result<Option<&ReadView>> {
+        if self.now.get().is_none() {
+            let _ = self.now.set(self.store.begin_moment()?);
+        }
+        Ok(self.now.get().and_then(Option::as_ref))
+    }
+
     fn push(&self, event: &Event<'_>, out: &mut DocBatch) -> Result<()> {
         let changed = matches!(event.kind, "update" | "replace" | "delete");
         let before = match self.spec.before {
@@ -357,14 +370,20 @@ impl Images<'_> {
     /// The document as it is now, unless the collection was replaced by another one.
     fn look_up(&self, event: &Event<'_>) -> Result<Option<DocBuf>> {
         let ns = Namespace::new(event.db, event.coll)?;
-        let Some(coll) = self.store.collection(&ns)? else {
+        let now = self.now()?;
+        let coll = match now {
+            Some(now) => self.store.collection_in(now, &ns)?,
+            None => self.store.collection(&ns)?,
+        };
+        let Some(coll) = coll else {
             return Ok(None);
         };
         let same =
             matches!(event.operation.field("ui"), Value::Binary(b) if b.bytes == coll.uuid());
         let mut found = None;
         if let (true, Some(key)) = (same, event.operation.field("o2").as_doc()) {
-            coll.get_with(&ReadView::LATEST, &key.field("_id"), &mut |doc| {
+            let view = now.unwrap_or(&ReadView::LATEST);
+            coll.get_with(view, &key.field("_id"), &mut |doc| {
                 found = Some(doc.to_buf());
             })?;
         }
