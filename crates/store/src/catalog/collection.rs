@@ -9,6 +9,7 @@ use crate::catalog::indexes::open_indexes;
 use crate::catalog::large::LARGE_BYTES;
 use crate::catalog::last::read_last;
 use crate::catalog::live::{CollectionCounters, Order};
+use crate::catalog::opened::{KeptRows, OpenedRows};
 use crate::catalog::row::{CatalogRow, IndexRow, Kind};
 use crate::catalog::shared::Shared;
 use crate::error;
@@ -24,7 +25,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use storage::{CommitPos, CursorOpts, KeyRange, Reader, Table, Unit, counter_decode};
+use storage::{CommitPos, Reader, Table, Unit, counter_decode};
 
 /// How often a change that waits at the gate checks whether it was interrupted.
 const GATE_LOOK: Duration = Duration::from_millis(50);
@@ -57,6 +58,8 @@ pub struct Collection {
     unchanged_since: AtomicU64,
     /// The announcements with which it was opened, see [`Collection::is_current`].
     generation: Option<Box<[u8]>>,
+    /// The rows from which it was opened, where other processes change them, too.
+    opened: Option<KeptRows>,
     id_usage: Usage,
     /// What its readers cache with it, see [`Collection::attachment`].
     attached: OnceLock<Box<dyn Any + Send + Sync>>,
@@ -86,41 +89,13 @@ impl State {
     }
 }
 
-/// Number of documents that are read to estimate the share of their keys.
-const SHARE_ROWS: usize = 32;
-
-/// Sizes for collStats.
-#[derive(Clone, Debug, Default)]
-pub struct CollStats {
-    /// Number of documents.
-    pub count: i64,
-    /// Bytes of the documents' BSON.
-    pub size_bytes: i64,
-    /// Estimated bytes of the documents on the device, without their keys.
-    pub storage_bytes: u64,
-    /// Estimated bytes on the device that hold no live data.
-    pub unused_bytes: u64,
-    /// Estimated bytes of the documents' keys, which are the index `_id_`.
-    pub id_bytes: u64,
-    /// Estimated bytes of each other index on the device.
-    pub index_bytes: Vec<(String, u64)>,
-}
-
-impl CollStats {
-    /// Bytes of all indexes.
-    pub fn all_index_bytes(&self) -> u64 {
-        let others = self.index_bytes.iter();
-        others.fold(self.id_bytes, |sum, (_, bytes)| sum.saturating_add(*bytes))
-    }
-}
-
 impl Collection {
     /// Opens a collection from its catalog row and from marks that `reader` reads. Unfinished
     /// indexes are left out, and the caller removes them from the row; where other processes write,
     /// too, one of them may be building the index.
     ///
     /// # Cost
-    /// Two reads and one for each index; a read of the last document when there is one.
+    /// Two reads; a read of the last document when there is one.
     ///
     /// # Errors
     /// Engine failures; those of the hooks for filters and collations.
@@ -134,22 +109,22 @@ impl Collection {
             Some(c) => shared.hooks.collator(c)?,
             None => None,
         };
-        let mut buf = Vec::new();
         let counts = stored_counts(row.ident, reader)?;
-        let mut reserved = 0;
-        let in_order = !reader
-            .get(Table::Meta, &meta::unordered(row.ident), &mut buf)
-            .map_err(error::storage)?;
-        if !in_order {
-            let damaged = || error::corrupt(&format!("the mark of the order of {ns}"));
-            reserved = meta::read_unordered(&buf).ok_or_else(damaged)?;
-        }
+        let rows = OpenedRows::read(row, reader)?;
+        let in_order = rows.unordered().is_none();
+        let reserved = match rows.unordered().map(meta::read_unordered) {
+            Some(reserved) => {
+                let damaged = || error::corrupt(&format!("the mark of the order of {ns}"));
+                reserved.ok_or_else(damaged)?
+            }
+            None => 0,
+        };
         let next_seq = shared
             .sequences
             .get(row.ident)
             .unwrap_or(0)
             .max(reserved + 1);
-        let indexes = open_indexes(&shared, row, reader)?;
+        let indexes = open_indexes(&shared, &rows)?;
         let mut order = Order {
             max_key: Vec::new(),
             next_seq,
@@ -191,6 +166,7 @@ impl Collection {
             uncommitted: AtomicBool::new(false),
             unchanged_since: AtomicU64::new(shared.engine.last_pos().0),
             generation: None,
+            opened: shared.has_joined.then(|| rows.keep()),
             id_usage: Usage::default(),
             attached: OnceLock::new(),
             ns,
@@ -357,6 +333,20 @@ impl Collection {
         !self.shared.has_joined || unit.announced() == self.generation.as_deref()
     }
 
+    /// As [`Collection::is_current`], when something else may have been announced meanwhile.
+    ///
+    /// # Cost
+    /// One or two reads when something was announced.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn is_unchanged_in(&self, unit: &Unit<'_>) -> Result<bool> {
+        match &self.opened {
+            Some(opened) if !self.is_current(unit) => opened.are_in(&self.ns, unit),
+            _ => Ok(self.is_current(unit)),
+        }
+    }
+
     /// The commit since which its catalog row has not changed.
     pub(crate) fn catalog_commit(&self) -> CommitPos {
         CommitPos(self.unchanged_since.load(Ordering::Acquire))
@@ -499,82 +489,6 @@ impl Collection {
     /// Bounds of all record keys.
     pub(crate) fn key_bounds(&self) -> ([u8; 4], [u8; 4]) {
         (self.ident.to_be_bytes(), (self.ident + 1).to_be_bytes())
-    }
-
-    /// Sizes.
-    ///
-    /// # Errors
-    /// Engine failures.
-    pub fn stats(&self) -> Result<CollStats> {
-        let engine = &self.shared.engine;
-        let size = |table, ident: u32| {
-            let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
-            engine
-                .approx_size(
-                    table,
-                    KeyRange {
-                        lower: &lower,
-                        upper: &upper,
-                    },
-                )
-                .map_err(error::storage)
-        };
-        let mut stats = CollStats {
-            count: self.count() as i64,
-            size_bytes: self.size_bytes() as i64,
-            ..CollStats::default()
-        };
-        if self.is_log() {
-            stats.storage_bytes = size(Table::Log, self.ident)?;
-        } else if !self.is_view() {
-            let all = size(Table::Doc, self.ident)?;
-            // Buckets are not found by ids, and a clustered collection has no index of its own.
-            if !self.is_series() && !self.options().doc().contains("clusteredIndex") {
-                stats.id_bytes = self.id_share(all)?;
-            }
-            stats.storage_bytes = all - stats.id_bytes;
-            let (lower, upper) = self.key_bounds();
-            let range = KeyRange {
-                lower: &lower,
-                upper: &upper,
-            };
-            stats.unused_bytes = engine
-                .unused_size(Table::Doc, range, Some(self.count()))
-                .map_err(error::storage)?;
-        }
-        for i in self.indexes().iter() {
-            stats
-                .index_bytes
-                .push((i.name().to_owned(), size(Table::Idx, i.ident())?));
-        }
-        Ok(stats)
-    }
-
-    /// The part of the documents' bytes that are keys, estimated from the first documents.
-    fn id_share(&self, all_bytes: u64) -> Result<u64> {
-        let (lower, upper) = self.key_bounds();
-        let range = KeyRange {
-            lower: &lower,
-            upper: &upper,
-        };
-        let opts = CursorOpts {
-            limit_hint: SHARE_ROWS,
-            fill_cache: false,
-            ..CursorOpts::default()
-        };
-        let engine = &self.shared.engine;
-        let mut cursor = engine
-            .cursor(Table::Doc, range, opts)
-            .map_err(error::storage)?;
-        let (mut keys, mut rows) = (0u64, 0u64);
-        let mut add = |key: &[u8], value: &[u8]| {
-            keys += key.len() as u64;
-            rows += (key.len() + value.len()) as u64;
-            true
-        };
-        cursor.visit(SHARE_ROWS, &mut add).map_err(error::storage)?;
-        let share = u128::from(all_bytes) * u128::from(keys) / u128::from(rows.max(1));
-        Ok(u64::try_from(share).unwrap_or(all_bytes).min(all_bytes))
     }
 }
 

@@ -291,9 +291,10 @@ impl Transaction {
         };
         let Some(unit) = unit else { return Ok(None) };
         // Nobody else knows those that the transaction has created.
-        let is_current =
-            |t: &TransactionCollection| t.coll.is_uncommitted() || t.coll.is_current(&unit);
-        let mut same = writes.collections.iter().all(is_current) && record.is_current(&unit)?;
+        let mut same = record.is_current(&unit)?;
+        for TransactionCollection { coll, .. } in &writes.collections {
+            same &= coll.is_uncommitted() || coll.is_unchanged_in(&unit)?;
+        }
         for c in &made {
             let key = meta::catalog(c.ns().db(), c.ns().coll());
             let found = unit.get_with(Table::Meta, &key, &mut |_| {});

@@ -350,3 +350,70 @@ fn buckets_of_a_store_that_has_died_are_packed() {
     let c = all[1].find().unwrap();
     assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
 }
+
+/// Changes a document in a transaction, has another store change the catalog meanwhile, and
+/// commits; the code of the error.
+fn commit_beside(meanwhile: impl FnOnce(&Member)) -> Option<i32> {
+    let all = members();
+    all[0].create_with(&DocBuf::new()).unwrap();
+    all[0].insert(&[doc! { "_id": 1i32, "n": 0i32 }]);
+    let c = all[1].find().unwrap();
+    let transaction = all[1].store.begin_transaction(None).unwrap();
+    let key = crate::joined::key_of(&c, 1);
+    let new = doc! { "_id": 1i32, "n": 1i32 };
+    c.writer(crate::test_operation())
+        .modify_in(
+            &[&key],
+            &mut |_, _| Ok(Change::Replace(new.as_bytes().to_vec())),
+            &mut |_, _| {},
+            &transaction,
+        )
+        .unwrap();
+    meanwhile(&all[2]);
+    let mut record = SessionRecord::new([1; 16]);
+    all[1].store.begin_retryable(&mut record, 1).unwrap();
+    let writer = all[1].store.writer(crate::test_operation());
+    let committed = writer.commit_transaction(&transaction, &mut record);
+    let failed = committed.err().map(|e| e.code());
+    if failed.is_none() {
+        let found = all[0].documents();
+        assert_eq!(found[0].doc().field("n").as_i64_exact(), Some(1));
+    }
+    failed
+}
+
+#[test]
+fn a_change_of_another_collection_ends_no_transaction() {
+    let failed = commit_beside(|other| {
+        create_in_transaction(other, "another", 2, 1).unwrap();
+    });
+    assert_eq!(failed, None);
+}
+
+#[test]
+fn a_change_of_its_own_collection_ends_a_transaction() {
+    let indexed = commit_beside(|other| {
+        assert!(
+            other
+                .create_index(&crate::index("n_1", "n", false))
+                .unwrap()
+        );
+    });
+    assert_eq!(indexed, Some(112));
+    let replaced = commit_beside(|other| {
+        other.drop_collection();
+        other.create_with(&DocBuf::new()).unwrap();
+        other.insert(&[doc! { "_id": 1i32, "n": 0i32 }]);
+    });
+    assert_eq!(replaced, Some(112));
+    // The index has no entries of arrays before.
+    let marked = commit_beside(|other| {
+        assert!(
+            other
+                .create_index(&crate::index("n_1", "n", false))
+                .unwrap()
+        );
+        other.insert(&[doc! { "_id": 2i32, "n": [1i32, 2i32] }]);
+    });
+    assert_eq!(marked, Some(112));
+}
