@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use commands::{
-    Config, Connection, Dispatcher, Link, Outcome, Request, Service, StoreHooks, SystemClock,
-    registry,
+    Config as ServerConfig, Connection, Dispatcher, Link, Outcome, Request, Service, StoreHooks,
+    SystemClock, registry,
 };
-use engine_tikv::TikvMember;
+use engine_tikv::{Config, TikvMember};
 use model::{DocBuf, doc};
 use storage::{Engine, StatSink};
-use store::Store;
+use store::{LogKeeper, Store};
 
 use crate::{Cluster, take_turn};
 
@@ -25,6 +25,7 @@ struct Server {
     engine: Arc<TikvMember>,
     dispatcher: Dispatcher,
     conn: Connection,
+    _keeper: Option<LogKeeper>,
 }
 
 /// A client that does not go away.
@@ -43,18 +44,29 @@ type Counts = BTreeMap<String, i64>;
 
 impl Server {
     fn join(cluster: &Cluster) -> Server {
-        let engine = TikvMember::join(&cluster.new_database()).expect("a member joins");
+        Server::join_with(cluster, |hooks| hooks)
+    }
+
+    fn join_with(cluster: &Cluster, make: impl Fn(StoreHooks) -> StoreHooks) -> Server {
+        // Nobody moves the safe point, which takes requests, too.
+        let config = Config {
+            keep_versions: None,
+            ..cluster.new_database()
+        };
+        let engine = TikvMember::join(&config).expect("a member joins");
         let engine = Arc::new(engine);
         let clock = || Arc::new(SystemClock::default());
-        let hooks = Arc::new(StoreHooks::new(clock()));
+        let hooks = Arc::new(make(StoreHooks::new(clock())));
         let store = Store::join(engine.clone(), hooks).expect("a store");
-        let service = Service::new(Config::default(), clock(), Arc::new(store));
+        let keeper = store.keep_log();
+        let service = Service::new(ServerConfig::default(), clock(), Arc::new(store));
         service.state.load(&service.store).expect("the settings");
         let dispatcher = registry::dispatcher(service.into_shared());
         Server {
             engine,
             conn: dispatcher.connect_linked("127.0.0.1:50000", Some(Arc::new(Present))),
             dispatcher,
+            _keeper: keeper,
         }
     }
 
@@ -193,6 +205,34 @@ fn each_operation_takes_few_requests() {
         let is_within = cost.stores <= stores + SLACK && cost.oracle <= oracle + SLACK;
         assert!(is_within, "{name}: {} {}", cost.stores, cost.oracle);
     }
+}
+
+/// What a client that writes one document after the other costs more with a log of changes: what
+/// several commits have logged is published together.
+#[test]
+fn the_log_of_changes_takes_few_requests() {
+    let Some(cluster) = Cluster::open() else {
+        return;
+    };
+    let _turn = take_turn();
+    let mut server = Server::join_with(&cluster, |hooks| hooks.with_log(1 << 30));
+    server.send(&insert(&documents(0, 10)));
+    let cost = measure(&mut server, |server, n| {
+        server.send(&insert(&documents(2000 + n, 1)));
+    });
+    println!(
+        "an insert with a log: {} {} {}",
+        cost.stores, cost.oracle, cost.kinds
+    );
+    assert!(cost.stores <= 5.0 && cost.oracle <= 3.0);
+    let cost = measure(&mut server, |server, n| {
+        server.send(&insert(&documents(5000 + n * 100, 100)));
+    });
+    println!(
+        "100 inserts with a log: {} {} {}",
+        cost.stores, cost.oracle, cost.kinds
+    );
+    assert!(cost.stores <= 8.0 && cost.oracle <= 4.0);
 }
 
 fn batch_len(reply: &DocBuf) -> usize {

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 /// Pause between two states that are taken while readers wait.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Pause between two publications, so that one takes several commits of a client that makes one
+/// after the other; a reader of this process does not wait for it.
+const PUBLISH_EVERY: Duration = Duration::from_millis(20);
 /// Pause between two searches for rows that others have left.
 const SEARCH_EVERY: Duration = Duration::from_secs(1);
 /// Age of rows that were left.
@@ -57,12 +60,15 @@ impl Drop for LogKeeper {
 
 fn keep(log: &Log, member: &MemberLog) {
     let (mut looked, mut searched) = (Instant::now(), Instant::now());
+    let mut published = Instant::now();
     loop {
         let is_awaited = log.watches.has_waiting();
         let longest = if is_awaited { LOOK_EVERY } else { SEARCH_EVERY };
         if !member.places.wait(longest) {
             return;
         }
+        member.places.gather(published + PUBLISH_EVERY);
+        published = Instant::now();
         // What failed is still there and is done again.
         if log.publish().is_err() {
             std::thread::sleep(PAUSE);

@@ -6,7 +6,7 @@ use model::{MongoError, Result, code};
 use parking_lot::{Condvar, Mutex};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use storage::CommitPos;
 
 /// Bytes of rows that are published together, unless one commit has more.
@@ -105,6 +105,17 @@ impl Places {
         !state.ended
     }
 
+    /// Waits until so much is to be published that it is done at once, or until this time; not
+    /// after the end.
+    pub(super) fn gather(&self, until: Instant) {
+        let mut state = self.state.lock();
+        while state.committed.len() < GROUP_MAX && !state.ended {
+            if self.gathered.wait_until(&mut state, until).timed_out() {
+                return;
+            }
+        }
+    }
+
     /// Ends the waits.
     pub(super) fn end(&self) {
         self.state.lock().ended = true;
@@ -157,6 +168,24 @@ mod tests {
         assert!(places.take_committed().is_empty());
         places.release(&some);
         assert_eq!(places.take().unwrap().number(), 0);
+    }
+
+    #[test]
+    fn commits_gather_until_a_time_or_until_they_are_many() {
+        let places = Places::default();
+        let began = Instant::now();
+        places.gather(began + Duration::from_millis(30));
+        assert!(began.elapsed() >= Duration::from_millis(30));
+        for pos in 0..GROUP_MAX {
+            let place = places.take().unwrap();
+            place.note_committed(CommitPos(pos as u64), 1, 1);
+        }
+        let later = Instant::now() + Duration::from_secs(60);
+        places.gather(later);
+        assert_eq!(places.take_committed().len(), GROUP_MAX);
+        places.end();
+        places.gather(later);
+        assert!(Instant::now() < later);
     }
 
     #[test]
