@@ -82,7 +82,7 @@ else
   skip clippy "it is not installed"
 fi
 QUARRY_BIN=$scratch/quarry step "client smokes" tests/clients/run.sh python node mongosh
-QUARRY_BIN=$scratch/quarry step "client smokes through several servers" tests/clients/run.sh --several python node
+QUARRY_BIN=$scratch/quarry step "client smokes through several servers" tests/clients/run.sh --several python balanced node
 QUARRY_BIN=$scratch/quarry step "files of packages" packaging/tests/files.sh
 QUARRY_BIN=$scratch/quarry step "commands of the pages" tests/docs/run.sh
 QUARRY_BIN=$scratch/quarry step "called as mongod" tests/clients/memory-server/run.sh

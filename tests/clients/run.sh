@@ -11,9 +11,11 @@ root=$(cd "$here/../.." && pwd)
 several=
 if [ "${1:-}" = --several ]; then several=1; shift; fi
 smokes=("$@")
-[ ${#smokes[@]} -gt 0 ] || smokes=(python node mongosh)
+[ ${#smokes[@]} -gt 0 ] || smokes=(python node mongosh ${several:+balanced})
 
 smoke_python() { python_with_pymongo; "$PYTHON" "$here/python/smoke.py" "$1"; }
+# Through one address for all servers, as a load balancer has it.
+smoke_balanced() { python_with_pymongo; "$PYTHON" "$here/python/balanced.py" "$1"; }
 smoke_node() { node_modules; NODE_PATH="$NODE_MODULES" "$NODE" "$here/node/driver.cjs" "$1"; }
 smoke_mongosh() {
   node_modules
@@ -36,7 +38,7 @@ else
 fi
 failed=()
 for smoke in "${smokes[@]}"; do
-  declare -F "smoke_$smoke" >/dev/null || fail "no smoke named '$smoke'; there are: python node mongosh go java"
+  declare -F "smoke_$smoke" >/dev/null || fail "no smoke named '$smoke'; there are: python node mongosh go java, and with --several balanced"
   began=$SECONDS
   if ("smoke_$smoke" "$ADDRESS"); then
     echo "clients: $smoke passed in $((SECONDS - began)) s"

@@ -301,6 +301,10 @@ fn role(cx: &mut Ctx<'_, '_>, legacy: bool) {
     let service = cx.service;
     if service.config.is_one_of_equals {
         cx.reply.put(writable, true).put("msg", "isdbgrid");
+        if cx.args.bool("loadBalanced", false) {
+            // A client that knows one address for all servers tells them apart by it.
+            cx.reply.put("serviceId", service.process_id);
+        }
         return;
     }
     let Some(set) = service.config.replica_set.as_deref() else {

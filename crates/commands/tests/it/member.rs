@@ -216,6 +216,20 @@ fn a_server_among_equal_servers_greets_as_a_router() {
     assert_eq!(reply.field("msg").as_str(), Some("isdbgrid"));
     assert!(reply.field("isWritablePrimary").truthy() && !reply.contains("setName"));
     assert!(reply.contains("logicalSessionTimeoutMinutes"));
+    assert!(!reply.contains("serviceId"));
+    // Behind a load balancer, clients tell servers apart by it.
+    let balanced = json(r#"{"hello": 1, "loadBalanced": true}"#);
+    let id = |service: &Dispatcher| {
+        let mut conn = service.connect("127.0.0.1:1");
+        let reply = send(service, &mut conn, "d", balanced.doc());
+        match reply.doc().field("serviceId") {
+            model::Value::ObjectId(id) => Some(id),
+            _ => None,
+        }
+    };
+    assert!(id(&service).is_some());
+    assert_eq!(id(&service), id(&service));
+    assert_eq!(id(&serve(Config::default(), logging_store())), None);
 }
 
 /// The identifier of a set from `replSetGetConfig`.
