@@ -58,6 +58,14 @@ pub struct LoginConfig {
     pub plain_without_tls: bool,
 }
 
+/// `None` when the setting is damaged.
+fn read_secret(setting: &DocBuf) -> Option<[u8; 32]> {
+    match setting.doc().field("secret") {
+        Value::Binary(b) => b.bytes.try_into().ok(),
+        _ => None,
+    }
+}
+
 impl Access {
     /// The access state over the store that contains the users.
     pub fn new(store: Arc<Store>, ways: LoginConfig) -> Access {
@@ -157,26 +165,27 @@ impl Access {
         if let Some(known) = self.secret.get() {
             return Ok(*known);
         }
-        let kept = self
-            .store
-            .setting(SECRET)?
-            .and_then(|d| match d.doc().field("secret") {
-                Value::Binary(b) => <[u8; 32]>::try_from(b.bytes).ok(),
-                _ => None,
-            });
-        let secret = match kept {
+        let secret = match self.store.setting(SECRET)?.as_ref().and_then(read_secret) {
             Some(kept) => kept,
-            None => {
-                let new: [u8; 32] = rand::random();
-                let bytes = Binary {
-                    subtype: 0,
-                    bytes: &new,
-                };
-                self.store.set_setting(SECRET, &doc! { "secret": bytes })?;
-                new
-            }
+            None => self.make_secret()?,
         };
         Ok(*self.secret.get_or_init(|| secret))
+    }
+
+    /// Stores a secret, unless another server that starts at the same time was first.
+    fn make_secret(&self) -> Result<[u8; 32]> {
+        let new: [u8; 32] = rand::random();
+        let bytes = Binary {
+            subtype: 0,
+            bytes: &new,
+        };
+        let setting = doc! { "secret": bytes };
+        let kept = self.store.keep_setting(SECRET, &setting)?;
+        if let Some(kept) = read_secret(&kept) {
+            return Ok(kept);
+        }
+        self.store.set_setting(SECRET, &setting)?;
+        Ok(new)
     }
 
     /// The appearance of a user with this name that does not exist; `None` when there are no users.

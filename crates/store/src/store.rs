@@ -19,7 +19,7 @@ use model::{DocBuf, MongoError, Namespace, Result, Timestamp, bail, code};
 use operation::Operation;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use storage::{CommitPos, CursorOpts, Engine, Follower, KeyRange, Table, Unit, WriteBatch};
+use storage::{CommitPos, CursorOpts, Engine, Follower, KeyRange, Reader, Table, Unit, WriteBatch};
 
 /// A store over one engine.
 pub struct Store {
@@ -470,6 +470,41 @@ impl Store {
         self.shared
             .commit(WriteUnit::new(&batch).durable())
             .map(|_| ())
+    }
+
+    /// Writes a server-wide setting, unless there is one of that name.
+    ///
+    /// # Output
+    /// The setting that there is now, also where other processes write one at the same time.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn keep_setting(&self, name: &str, value: &DocBuf) -> Result<DocBuf> {
+        let (engine, key) = (self.shared.engine.as_ref(), meta::setting(name));
+        loop {
+            // Where one process writes, this is a view of its data, and nothing conflicts.
+            let unit = match self.shared.has_joined {
+                true => Some(engine.begin().map_err(error::storage)?),
+                false => None,
+            };
+            let mut found = None;
+            let see = &mut |bytes: &[u8]| found = DocBuf::from_bytes(bytes.to_vec());
+            match &unit {
+                Some(unit) => unit.get_with(Table::Meta, &key, see),
+                None => engine.get_with(Table::Meta, &key, see),
+            }
+            .map_err(error::storage)?;
+            if let Some(found) = found {
+                return Ok(found);
+            }
+            let mut batch = WriteBatch::new();
+            batch.put(Table::Meta, &key, value.as_bytes());
+            let written = WriteUnit::new(&batch).durable().commit_through(unit);
+            match self.shared.commit(written) {
+                Err(e) if error::is_conflict(&e) => {}
+                done => return done.map(|_| value.clone()),
+            }
+        }
     }
 
     /// The names and values of the server-wide settings whose names begin with `prefix`.

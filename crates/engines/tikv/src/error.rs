@@ -44,6 +44,17 @@ pub(crate) fn is_conflict(error: &Error) -> bool {
     }
 }
 
+/// Whether a commit was given up because others kept their locks: none was requested for its own.
+pub(crate) fn is_blocked(error: &Error) -> bool {
+    match error {
+        Error::ResolveLockError(_) => true,
+        Error::MultipleKeyErrors(all) | Error::ExtractedErrors(all) => {
+            !all.is_empty() && all.iter().all(|e| is_blocked(e) || is_conflict(e))
+        }
+        _ => false,
+    }
+}
+
 /// Whether another attempt cannot succeed: all other errors may come from a region that moves, a
 /// store that restarts or a network failure.
 pub(crate) fn is_final(error: &Error) -> bool {

@@ -15,7 +15,7 @@ use storage::{Result, StorageError};
 use tikv_client::{TimestampExt, Transaction};
 
 use crate::cluster::{Change, Cluster, RETRY_FOR};
-use crate::error::is_conflict;
+use crate::error::{is_blocked, is_conflict};
 use crate::layout::{Layout, SlotId};
 use crate::membership::Membership;
 use crate::written::find_commit;
@@ -155,7 +155,13 @@ impl SlotCommits {
                 // No commit was requested for the locks.
                 let _ = self.cluster.roll_back(&mut txn);
             }
-            Err(_) => return self.resolve(slot, began),
+            // Its locks are removed, and the stores remember that, so nothing is applied later.
+            Err(e) if is_blocked(&e) && self.cluster.roll_back(&mut txn).is_ok() => {}
+            Err(_) => {
+                // From here on it does not keep its own locks alive, which `resolve` meets.
+                drop(txn);
+                return self.resolve(slot, began);
+            }
         }
         // Perhaps it was the slot that another member has taken.
         let (_, ts) = self.cluster.begin(false)?;

@@ -4,8 +4,10 @@
 
 use super::commit_times::{COMMIT_ENTRIES_MAX, first_time, positions_of};
 use super::places::{Places, TakenPlace};
+use super::quiet::QuietLogs;
 use super::retention::{StoredRetention, drop_before, last_row};
 use super::settings::LogSettings;
+use super::sums::LogSums;
 use crate::commit::{WriteUnit, commit};
 use crate::error;
 use crate::format::meta;
@@ -24,6 +26,8 @@ pub(crate) struct MemberLog {
     pub(super) ident: u32,
     pub(super) shared: SharedIdents,
     pub(super) places: Places,
+    /// Members that may have died.
+    pub(super) quiet: Mutex<QuietLogs>,
     /// Held while rows are published.
     pub(super) publishing: Mutex<()>,
 }
@@ -89,6 +93,7 @@ impl MemberLog {
             ident,
             shared,
             places: Places::default(),
+            quiet: Mutex::default(),
             publishing: Mutex::default(),
         };
         Ok((member, stored))
@@ -136,24 +141,6 @@ impl MemberLog {
         };
         batch.put(Table::Log, &place.key(self.shared.marks, 0), &mark.encode());
         Ok(taken)
-    }
-}
-
-/// Numbers of all entries and bytes of a member's log that were ever published.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct LogSums {
-    pub(super) entries: u64,
-    pub(super) bytes: u64,
-}
-
-impl LogSums {
-    /// `None` when the value is none (corruption).
-    pub(super) fn of(value: &[u8]) -> Option<LogSums> {
-        let value: &[u8; 16] = value.try_into().ok()?;
-        Some(LogSums {
-            entries: u64::from_be_bytes(*value.first_chunk()?),
-            bytes: u64::from_be_bytes(*value.last_chunk()?),
-        })
     }
 }
 

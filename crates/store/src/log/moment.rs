@@ -3,8 +3,9 @@
 //! who reads, what rows contain.
 
 use super::commit_times::end_time;
-use super::member::{LogSums, MemberLog};
+use super::member::MemberLog;
 use super::retention::{StoredRetention, damage_error, first_row};
+use super::sums::LogSums;
 use crate::error;
 use crate::format::meta;
 use crate::format::raw_log::{Mark, Place};

@@ -2,16 +2,18 @@
 //! once, in the commit that removes its mark. Must not know: readers.
 
 use super::commit_times::{first_entry_time, wall_ms};
-use super::member::{LogSums, MemberLog, put_sums};
+use super::member::{MemberLog, put_sums};
 use super::moment::LogMoment;
 use super::places::CommittedPlace;
 use super::retention::damage_error;
+use super::sums::LogSums;
 use crate::commit::{WriteUnit, commit};
 use crate::error;
 use crate::format::log::{self as row, LogTotals};
 use crate::format::meta;
 use crate::format::raw_log::{Mark, Place};
 use model::Result;
+use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use storage::{CommitPos, Reader, Table, WriteBatch};
 
@@ -61,18 +63,23 @@ impl MemberLog {
         }
     }
 
-    /// Publishes what members have left that have died: commits of any member, in the order of
-    /// their positions, whose marks are older than this position.
+    /// Publishes what members have left that have died: commits of the members with these idents,
+    /// in the order of their positions, whose marks are older than this position.
     ///
     /// # Output
     /// Whether there were any.
     ///
     /// # Errors
     /// Engine failures.
-    pub(super) fn publish_left(&self, moment: &LogMoment, before: CommitPos) -> Result<bool> {
+    pub(super) fn publish_left(
+        &self,
+        moment: &LogMoment,
+        of: &FxHashSet<u32>,
+        before: CommitPos,
+    ) -> Result<bool> {
         let mut left: BTreeMap<u32, Vec<RawCommit>> = BTreeMap::new();
         for (place, mark) in &moment.marks {
-            if mark.after >= before.0 {
+            if mark.after >= before.0 || !of.contains(&place.member) {
                 continue;
             }
             let key = place.key(self.shared.marks, 0);

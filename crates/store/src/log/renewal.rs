@@ -128,8 +128,8 @@ impl Log {
         Err(MongoError::new(code::LOCK_TIMEOUT, why))
     }
 
-    /// Publishes what any process has committed and not published for this long: it has died, or is
-    /// about to publish it. Whether there was anything.
+    /// Publishes what any process has committed and not published for this long, if it has
+    /// published nothing else meanwhile: it has died, or is about to. Whether there was anything.
     ///
     /// # Errors
     /// Engine failures.
@@ -137,13 +137,14 @@ impl Log {
         let (Some(member), Some(moment)) = (&self.member, self.look()?) else {
             return Ok(false);
         };
-        if moment.marks.is_empty() {
-            return Ok(false);
-        }
+        let quiet = member
+            .quiet
+            .lock()
+            .note(&moment.logs, Instant::now(), for_at_least);
         let now_ms = u64::try_from((self.now_ms)()).unwrap_or(0);
         let now_ms = member.engine.shared_time_ms().unwrap_or(now_ms);
         let ms = u64::try_from(for_at_least.as_millis()).unwrap_or(u64::MAX);
         let before = now_ms.saturating_sub(ms).saturating_add(1) << 18;
-        member.publish_left(&moment, CommitPos(before))
+        member.publish_left(&moment, &quiet, CommitPos(before))
     }
 }

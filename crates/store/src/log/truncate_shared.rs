@@ -4,9 +4,10 @@
 //! reads.
 
 use super::commit_times::first_time_of_ms;
-use super::member::{LogSums, MemberLog};
+use super::member::MemberLog;
 use super::moment::LogMoment;
 use super::retention::{StoredRetention, damage_error, first_row};
+use super::sums::LogSums;
 use super::times::Log;
 use crate::commit::{WriteUnit, commit};
 use crate::error;

@@ -351,6 +351,20 @@ fn buckets_of_a_store_that_has_died_are_packed() {
     assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
 }
 
+#[test]
+fn all_stores_keep_the_setting_of_the_first() {
+    let all = members();
+    for round in 0..20 {
+        let name = format!("secret{round}");
+        let kept = on_all(&all, |who, member| {
+            let own = doc! { "of": who as i32 };
+            member.store.keep_setting(&name, &own).unwrap()
+        });
+        assert!(kept.iter().all(|one| *one == kept[0]), "{kept:?}");
+        assert_eq!(all[1].store.setting(&name).unwrap(), Some(kept[0].clone()));
+    }
+}
+
 /// Changes a document in a transaction, has another store change the catalog meanwhile, and
 /// commits; the code of the error.
 fn commit_beside(meanwhile: impl FnOnce(&Member)) -> Option<i32> {

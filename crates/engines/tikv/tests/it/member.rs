@@ -11,6 +11,8 @@ use storage::{
     Table, Unit, WriteBatch, counter_decode,
 };
 
+use tikv_client::{CheckLevel, TransactionClient, TransactionOptions};
+
 use crate::tools::{Cluster, config, get, key, open, pd, put};
 use crate::writer::Writer;
 
@@ -204,6 +206,68 @@ fn a_commit_takes_several_positions() {
     });
     taken.sort_unstable();
     assert!(taken.windows(2).all(|two| two[0].1 < two[1].0), "{taken:?}");
+}
+
+/// The stored key that ends like this one.
+async fn find_stored(client: &TransactionClient, end: &[u8]) -> Vec<u8> {
+    let ts = client.current_timestamp().await.expect("a time");
+    let mut reader = client.snapshot(ts, TransactionOptions::new_optimistic());
+    let found = reader.scan_keys(Vec::new().., 10_000).await.expect("keys");
+    let keys: Vec<Vec<u8>> = found
+        .map(Vec::from)
+        .filter(|key| key.ends_with(end))
+        .collect();
+    assert_eq!(keys.len(), 1, "{keys:?}");
+    keys.into_iter().next().expect("one")
+}
+
+/// A commit that waits for others and is given up keeps none of its own locks: the slot goes on,
+/// and so does the server.
+#[test]
+fn a_commit_that_others_block_for_long_succeeds_when_they_end() {
+    let Some(cluster) = Cluster::open().ok() else {
+        return;
+    };
+    let member = join(&config(&cluster.pd));
+    let number = 0x5eed_f00d;
+    put(&member, number, b"old").expect("a write");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let mut other = runtime.block_on(async {
+        let client = TransactionClient::new(cluster.pd.clone())
+            .await
+            .expect("a client");
+        let stored = find_stored(&client, &key(number)).await;
+        let options = TransactionOptions::new_pessimistic().drop_check(CheckLevel::None);
+        let mut other = client
+            .begin_with_options(options)
+            .await
+            .expect("a transaction");
+        other.get_for_update(stored).await.expect("a lock");
+        other
+    });
+    // So large that its locks are asked for in several requests: it gets some of them.
+    let mut batch = WriteBatch::new();
+    (0..8).for_each(|n| batch.put(Table::Doc, &key(n), &[n as u8; 20_000]));
+    batch.put(Table::Doc, &key(number), b"new");
+    std::thread::scope(|scope| {
+        let begun = Instant::now();
+        let blocked = scope.spawn(|| member.apply(&batch, Durability::Buffered));
+        // Longer than a commit waits for locks.
+        std::thread::sleep(Duration::from_secs(9));
+        runtime
+            .block_on(other.rollback())
+            .expect("the lock is gone");
+        blocked.join().expect("it ends").expect("a write");
+        assert!(
+            begun.elapsed() < Duration::from_secs(16),
+            "{:?}",
+            begun.elapsed()
+        );
+    });
+    assert_eq!(get(&member, number).as_deref(), Some(&b"new"[..]));
+    for n in 0..20 {
+        put(&member, n, b"value").expect("every slot is usable");
+    }
 }
 
 /// How long a unit of a member waits for its beginning.
