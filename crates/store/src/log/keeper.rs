@@ -4,6 +4,8 @@
 
 use super::member::MemberLog;
 use super::times::Log;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::Range;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,8 +15,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Pause between two publications, so that one takes several commits of a client that makes one
 /// after the other; a reader of this process does not wait for it.
 const PUBLISH_EVERY: Duration = Duration::from_millis(20);
-/// Pause between two searches for rows that others have left.
-const SEARCH_EVERY: Duration = Duration::from_secs(1);
+/// Shortest and longest pause between two searches for rows that others have left. It is random:
+/// processes that publish the same rows at once hold each other up.
+const SEARCH_EVERY: Range<u64> = 1_000..2_000;
 /// Age of rows that were left.
 const LEFT_AFTER: Duration = Duration::from_secs(3);
 /// Pause after a failure.
@@ -58,12 +61,22 @@ impl Drop for LogKeeper {
     }
 }
 
+fn search_pause() -> Duration {
+    // Each new state has other keys.
+    let random = RandomState::new().build_hasher().finish();
+    let length = SEARCH_EVERY.end - SEARCH_EVERY.start;
+    Duration::from_millis(SEARCH_EVERY.start + random % length)
+}
+
 fn keep(log: &Log, member: &MemberLog) {
-    let (mut looked, mut searched) = (Instant::now(), Instant::now());
+    let (mut looked, mut search_at) = (Instant::now(), Instant::now() + search_pause());
     let mut published = Instant::now();
     loop {
         let is_awaited = log.watches.has_waiting();
-        let longest = if is_awaited { LOOK_EVERY } else { SEARCH_EVERY };
+        let longest = match is_awaited {
+            true => LOOK_EVERY,
+            false => Duration::from_millis(SEARCH_EVERY.start),
+        };
         if !member.places.wait(longest) {
             return;
         }
@@ -77,9 +90,9 @@ fn keep(log: &Log, member: &MemberLog) {
             let _ = log.look();
             looked = Instant::now();
         }
-        if searched.elapsed() >= SEARCH_EVERY {
+        if Instant::now() >= search_at {
             let _ = log.publish_left(LEFT_AFTER);
-            searched = Instant::now();
+            search_at = Instant::now() + search_pause();
         }
     }
 }
