@@ -194,14 +194,16 @@ impl<'a> Ctx<'a, '_> {
         of_transaction.or(self.conn.view.as_ref())
     }
     fn take_view(&self) -> Result<(ReadView, Option<Timestamp>)> {
+        let concern = self.generic.read_concern;
+        let concern = concern.filter(|c| c.level == ReadLevel::Snapshot);
         if let Some(view) = self.fixed_view() {
-            return Ok((view.clone(), None));
+            let beside_others = self.service.store.is_beside_others();
+            return match concern.filter(|_| beside_others && self.transaction.is_none()) {
+                Some(concern) => self.take_view_beside_others(view, concern.at),
+                None => Ok((view.clone(), None)),
+            };
         }
-        let Some(concern) = self
-            .generic
-            .read_concern
-            .filter(|c| c.level == ReadLevel::Snapshot)
-        else {
+        let Some(concern) = concern else {
             return Ok((ReadView::LATEST, None));
         };
         if let Some(at) = concern.at {
@@ -219,6 +221,26 @@ impl<'a> Ctx<'a, '_> {
             .snapshots
             .keep(at, view.clone(), self.now_ms());
         Ok((view, Some(at)))
+    }
+    /// The state of a time that any of the servers has told, otherwise the one that the connection
+    /// was given.
+    fn take_view_beside_others(
+        &self,
+        now: &ReadView,
+        at: Option<Timestamp>,
+    ) -> Result<(ReadView, Option<Timestamp>)> {
+        let (store, kept) = (&self.service.store, &self.service.state.snapshots);
+        if let Some(at) = at {
+            let view = store.view_at(at)?;
+            let view = view.map_or_else(|| kept.at(at), Ok)?;
+            return Ok((view, Some(at)));
+        }
+        let at = store.time_of(now);
+        if let Some(at) = at {
+            // For engines that keep only states that are in use.
+            kept.keep(at, now.clone(), self.now_ms());
+        }
+        Ok((now.clone(), at))
     }
     /// Whether the error of one of several statements ends the whole command, because the operation
     /// was interrupted or its transaction has to be run again.

@@ -1,6 +1,6 @@
 //! An engine that only reads what another process writes. Must not know: what the rows mean.
 
-use crate::{Engine, Result, Snapshot};
+use crate::{CommitPos, Engine, Result, Snapshot};
 use std::sync::Arc;
 
 /// A state of the data, and the announcements of its writer up to there.
@@ -33,5 +33,15 @@ pub trait Follower: Engine {
     fn begin_moment(&self, announced: &[u8]) -> Result<Option<Arc<dyn Snapshot>>> {
         let _ = announced;
         Ok(None)
+    }
+
+    /// The state at an earlier position, with the announcements up to there.
+    ///
+    /// # Errors
+    /// [`crate::StorageError::SnapshotTooOld`] when it is not kept any more;
+    /// [`crate::StorageError::Unsupported`] for an engine that keeps only states that are in use.
+    fn moment_at(&self, pos: CommitPos) -> Result<Moment> {
+        let _ = pos;
+        Err(crate::StorageError::Unsupported("earlier states"))
     }
 }

@@ -9,11 +9,11 @@ use crate::follow::{FollowerState, is_kept};
 use crate::format::meta;
 use crate::handles::Handles;
 use crate::hooks::Hooks;
-use crate::log::{Audience, Log, LogKeeper};
+use crate::log::{Audience, Log, LogKeeper, end_time, position_of};
 use crate::peers::Peer;
 use crate::store::{JoinedData, Store, check_layout};
 use crate::view::ReadView;
-use model::{Namespace, Result, bail, code};
+use model::{Namespace, Result, Timestamp, bail, code};
 use operation::Operation;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -202,6 +202,39 @@ impl Store {
             Some(following) => following.view_of(&self.shared, moment, renew),
             None => self.snapshot(),
         }
+    }
+
+    /// The time of a view of this store, for [`Store::view_at`] of any store that has joined the
+    /// same others; `None` for a store that has joined none.
+    pub fn time_of(&self, view: &ReadView) -> Option<Timestamp> {
+        let pos = view.pos().filter(|_| self.joined.is_some())?;
+        Some(Timestamp::from_u64(end_time(pos)))
+    }
+
+    /// The view at an earlier time, whichever process has told it. `None` for a store that has
+    /// joined no others, and where the engine keeps only states that are in use.
+    ///
+    /// # Errors
+    /// 246 SnapshotUnavailable for a time to come, 239 SnapshotTooOld when the state is not kept
+    /// any more; engine failures.
+    pub fn view_at(&self, at: Timestamp) -> Result<Option<ReadView>> {
+        let Some(joined) = &self.joined else {
+            return Ok(None);
+        };
+        let pos = position_of(at.as_u64());
+        let now = joined.follower.moment().map_err(error::storage)?;
+        if pos > now.snapshot.pos() {
+            bail!(
+                code::SNAPSHOT_UNAVAILABLE,
+                "atClusterTime {at} is later than the current state"
+            );
+        }
+        let moment = match joined.follower.moment_at(pos) {
+            Err(StorageError::Unsupported(_)) => return Ok(None),
+            moment => moment.map_err(error::storage)?,
+        };
+        let renew = &mut || joined.renewal.get().map_or(Ok(()), |renewal| renewal());
+        self.view_of(&moment, renew).map(Some)
     }
 
     /// The collection as it is now. Beside other processes a handle is outdated after a change of

@@ -237,3 +237,26 @@ fn a_stream_goes_on_when_another_server_drops_the_collection() {
     );
     assert!(matches!(rest[0].doc().field("fullDocument"), Value::Null));
 }
+
+#[test]
+fn a_snapshot_read_tells_its_time_and_is_repeated() {
+    let mut servers = Servers::start_logging(&Config::default());
+    servers.all[0].send("db", doc! { "create": "c" }.doc());
+    change(&mut servers.all[0], 0);
+    let read = |server: &mut Server, concern: &DocBuf| {
+        server.send("db", doc! { "find": "c", "readConcern": concern }.doc())
+    };
+    let now = read(&mut servers.all[1], &doc! { "level": "snapshot" });
+    assert_eq!(batch(&now).len(), 1);
+    let Value::Timestamp(at) = cursor(&now).field("atClusterTime") else {
+        panic!("{now:?}");
+    };
+    change(&mut servers.all[2], 1);
+    let concern = doc! { "level": "snapshot", "atClusterTime": at };
+    let again = read(&mut servers.all[1], &concern);
+    assert_eq!(batch(&again), batch(&now));
+    assert_eq!(batch(&read(&mut servers.all[1], &DocBuf::new())).len(), 2);
+    // The engine in memory keeps a state only where it was read: another server refuses.
+    let elsewhere = read(&mut servers.all[2], &concern);
+    assert_eq!(elsewhere.doc().field("code").as_i64_exact(), Some(239));
+}

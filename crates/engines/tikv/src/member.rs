@@ -14,11 +14,11 @@ use parking_lot::{Mutex, RwLock};
 use storage::emulate::{ChunkedCursor, FixedView, SharedView, check_order, sampled_size};
 use storage::{
     Caps, CheckedUnit, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushEvent,
-    Follower, IdentSet, KeyRange, Moment, Reader, Result, Snapshot, StatSink, StorageError, Table,
+    IdentSet, KeyRange, Moment, Reader, Result, Snapshot, StatSink, StorageError, Table,
     VerifyReport, WriteBatch,
 };
 
-use crate::announcements::{ExpectedAnnouncements, SeenAnnouncements};
+use crate::announcements::SeenAnnouncements;
 use crate::cluster::{Cluster, RETRY_FOR, millis};
 use crate::commits::CacheFilter;
 use crate::config::{
@@ -42,6 +42,7 @@ use crate::view::{CounterFilter, View};
 use crate::written::find_commit;
 
 mod exclusive;
+mod following;
 
 const PAUSE: Duration = Duration::from_millis(2);
 /// A lease is renewed this many times before it would expire.
@@ -410,27 +411,6 @@ impl UnitCommitter for TikvMember {
 
     fn layout(&self) -> &Layout {
         &self.commits.layout
-    }
-}
-
-impl Follower for TikvMember {
-    fn moment(&self) -> Result<Moment> {
-        self.check_open()?;
-        self.together.ask(|| self.ask())
-    }
-
-    /// Gets one time of the oracle; the client combines requests at the same time.
-    fn begin_moment(&self, announced: &[u8]) -> Result<Option<Arc<dyn Snapshot>>> {
-        self.check_open()?;
-        if !self.seen.are(announced) {
-            return Ok(None);
-        }
-        let ts = self.commits.cluster.fetch_timestamp()?;
-        self.newest.fetch_max(ts, Ordering::AcqRel);
-        self.offered.add(ts);
-        let expected = ExpectedAnnouncements::new(announced, &self.seen);
-        let view = self.at(ts).expect(expected);
-        Ok(Some(Arc::new(SharedView(Arc::new(view)))))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The log of three members (ADR 0114): the position of a commit is its exact time, and all readers
 //! see one order, also of what a member has left.
 
-use crate::{Cluster, Server, join, on_all};
+use crate::{Cluster, Server, join, ns, on_all};
 use model::{Collate, Doc, DocBuf, Timestamp, Value, doc};
 use operation::{Operation, SystemClock};
 use std::sync::Arc;
@@ -142,4 +142,46 @@ fn what_a_member_has_left_gets_the_times_of_its_commits() {
     // The times that the member was told are those that the other one has found.
     let many = (first_of_many..=last_of_many).chain([last_of_one]);
     assert_eq!(seen, many.chain(times).collect::<Vec<u64>>());
+}
+
+#[test]
+fn a_state_of_an_earlier_time_is_read_through_any_member() {
+    let Some(cluster) = Cluster::open() else {
+        return;
+    };
+    let config = cluster.new_database();
+    let all: Vec<Server> = (0..3).map(|_| join(&config, Arc::new(LogHooks))).collect();
+    assert!(all[0].create());
+    assert!(all[0].insert(&doc! { "_id": 1i32, "n": 0i64 }));
+    let number_at = |server: &Server, at: Timestamp| {
+        let view = server.store.view_at(at).expect("a read");
+        let view = view.expect("the engine keeps earlier states");
+        let c = server.store.collection_in(&view, &ns()).expect("a read");
+        let mut number = None;
+        c.expect("a collection")
+            .get_with(&view, &Value::Int32(1), &mut |doc| {
+                number = doc.field("n").as_i64_exact();
+            })
+            .expect("a read");
+        number
+    };
+    let mut times = Vec::new();
+    for n in 0..6 {
+        let told = all[n % 3].view();
+        times.push(all[n % 3].store.time_of(&told).expect("a time"));
+        increase(&all[(n + 1) % 3], 1);
+    }
+    // The catalog has changed since.
+    all[2].create_index(&doc! { "v": 2i32, "key": { "n": 1i32 }, "name": "n_1" });
+    for (n, at) in times.iter().enumerate() {
+        for server in &all {
+            assert_eq!(number_at(server, *at), Some(n as i64));
+        }
+    }
+    let late = Timestamp {
+        time: times[5].time + 60,
+        ..times[5]
+    };
+    let refused = all[0].store.view_at(late).err();
+    assert_eq!(refused.map(|e| e.code()), Some(246));
 }

@@ -38,6 +38,13 @@ pub(crate) fn end_time(pos: CommitPos) -> u64 {
     first_time(pos) + u64::from(TIMES_OF_POSITION) - 1
 }
 
+/// The position to which a time belongs.
+pub(crate) fn position_of(time: u64) -> CommitPos {
+    let place = u64::from((time as u32).saturating_sub(1) / TIMES_OF_POSITION);
+    let ms = (time >> 32) * MS + (place >> NUMBER_BITS);
+    CommitPos(ms << NUMBER_BITS | place & ((1 << NUMBER_BITS) - 1))
+}
+
 /// Milliseconds since the epoch of a commit.
 pub(crate) fn wall_ms(pos: CommitPos) -> i64 {
     (pos.0 >> NUMBER_BITS) as i64
@@ -60,6 +67,8 @@ mod tests {
         let mut before = 0;
         for pos in positions {
             assert!(first_time(pos) > before, "{pos:?}");
+            assert_eq!(position_of(first_time(pos)), pos);
+            assert_eq!(position_of(end_time(pos)), pos);
             before = end_time(pos);
             assert_eq!(before >> 32, (pos.0 >> 18) / 1000);
             assert_eq!(first_time(pos) >> 32, before >> 32);

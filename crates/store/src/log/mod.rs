@@ -31,7 +31,7 @@ mod truncate_shared;
 mod watch;
 
 pub use audience::Audience;
-pub(crate) use commit_times::{COMMIT_ENTRIES_MAX, end_time};
+pub(crate) use commit_times::{COMMIT_ENTRIES_MAX, end_time, position_of};
 pub use concerned::NamespaceHash;
 pub use consumers::{ConsumerState, Lifetime, LogConsumer};
 pub(crate) use entry::{EntryList, LogRows, NewRecord, SessionFields, common, operation, uuid};
