@@ -245,6 +245,9 @@ impl TikvMember {
         let (holder, now_ms) = (self.commits.membership.holder(), millis(ts));
         let holds_up = |turn: TurnRow| turn.holds_up(holder, in_turn, now_ms);
         if rows.turn.is_some_and(holds_up) {
+            if in_turn && rows.turn.is_some_and(|turn| turn.holder != holder) {
+                self.turn.note_other();
+            }
             return Ok(None);
         }
         self.newest.fetch_max(ts, Ordering::AcqRel);

@@ -1,7 +1,7 @@
 //! One thread at a time, whose guard another thread may drop. Must not know: what for.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -9,6 +9,12 @@ use parking_lot::{Condvar, Mutex};
 /// long after each conflict, up to [`DRAIN_QUADRUPLINGS`] times.
 const DRAIN: Duration = Duration::from_millis(2);
 const DRAIN_QUADRUPLINGS: u32 = 4;
+
+/// How long after a turn other members may begin theirs before this one begins another: longer
+/// than the time in which no turn begins at all.
+const HEAD_START: Duration = Duration::from_millis(250);
+/// How long ago another member was seen that wanted a turn.
+const WANTED: Duration = Duration::from_secs(2);
 
 /// How long the unit that has its turn waits for others to end.
 pub(crate) fn drain_time(conflicts: u32) -> Duration {
@@ -22,6 +28,14 @@ pub(crate) struct Turn {
     released: Condvar,
     /// Conflicts since the last commit without one.
     conflicts: AtomicU32,
+    seen: Mutex<SeenTurns>,
+}
+
+/// When turns were seen last.
+#[derive(Default)]
+struct SeenTurns {
+    own_end: Option<Instant>,
+    other: Option<Instant>,
 }
 
 /// Gives the turn back when it is dropped. Any thread may drop it.
@@ -36,6 +50,25 @@ impl Turn {
         }
         *is_taken = true;
         TurnGuard(self)
+    }
+
+    /// Another member wants turns, too.
+    pub(crate) fn note_other(&self) {
+        self.seen.lock().other = Some(Instant::now());
+    }
+
+    /// Waits a moment when this member has had the last turn and another one wants turns, too:
+    /// whoever is nearer to the stores would be first each time.
+    pub(crate) fn give_way(&self) {
+        let ahead = {
+            let seen = self.seen.lock();
+            let is_wanted = seen.other.is_some_and(|at| at.elapsed() < WANTED);
+            seen.own_end
+                .filter(|_| is_wanted)
+                .map(|end| end + HEAD_START)
+        };
+        let wait = ahead.map(|at| at.saturating_duration_since(Instant::now()));
+        std::thread::sleep(wait.unwrap_or_default());
     }
 }
 
@@ -56,6 +89,7 @@ impl TurnGuard<'_> {
 
 impl Drop for TurnGuard<'_> {
     fn drop(&mut self) {
+        self.0.seen.lock().own_end = Some(Instant::now());
         *self.0.is_taken.lock() = false;
         self.0.released.notify_one();
     }

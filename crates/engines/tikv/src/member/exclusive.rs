@@ -9,7 +9,7 @@ use storage::emulate::FixedView;
 
 use super::TikvMember;
 use crate::cluster::{RETRY_FOR, millis};
-use crate::error::unreachable_error;
+use crate::error::{is_conflict, unreachable_error};
 use crate::lease_row::millis_of;
 use crate::turn::drain_time;
 use crate::turn_renewal::{HOLD, TurnRenewal};
@@ -37,8 +37,9 @@ impl TikvMember {
     fn take_turn_row(&self) -> Result<TurnRenewal> {
         let (cluster, membership) = (&self.commits.cluster, &self.commits.membership);
         let key = self.commits.layout.turn();
-        let until = Instant::now() + RETRY_FOR;
+        let mut until = Instant::now() + RETRY_FOR;
         loop {
+            self.turn.give_way();
             let mut unit = self.begin_unit(true, &[])?;
             let taken_ms = millis(unit.view.pos().0);
             let row = TurnRow {
@@ -52,7 +53,11 @@ impl TikvMember {
                 Err(e) => {
                     // Another member takes its turn, or the answer was lost: then it is ours.
                     let _ = cluster.roll_back(&mut unit.txn);
-                    if Instant::now() >= until {
+                    if is_conflict(&e) {
+                        // The cluster answers; others are faster.
+                        self.turn.note_other();
+                        until = Instant::now() + RETRY_FOR;
+                    } else if Instant::now() >= until {
                         return Err(unreachable_error("taking a turn", e));
                     }
                 }
