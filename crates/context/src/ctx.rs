@@ -222,8 +222,8 @@ impl<'a> Ctx<'a, '_> {
             .keep(at, view.clone(), self.now_ms());
         Ok((view, Some(at)))
     }
-    /// The state of a time that any of the servers has told, otherwise the one that the connection
-    /// was given.
+    /// The view of `at`, a time that any of the servers may have told; without `at`, the view of
+    /// the connection.
     fn take_view_beside_others(
         &self,
         now: &ReadView,

@@ -68,7 +68,7 @@ pub(super) fn renew_users(
     wrote: bool,
     done: bool,
 ) {
-    // Its command is one of `admin`, to whose collections it cannot write.
+    // The command runs on `admin`, but a transaction cannot write to that database.
     if command.is(flag::ENDS_TRANSACTION) {
         return;
     }

@@ -284,9 +284,9 @@ fn signals() -> Result<signal_hook::iterator::Signals, ServeError> {
     .map_err(|e| fail(CODE_OPTIONS)(format!("cannot wait for signals: {e}")))
 }
 
-/// Opens the store over the engine. A member of a set logs all changes, and so does a server beside
-/// others, unless it was told not to; a standalone server only those of collections with search
-/// indexes.
+/// Opens the store over the engine. A member of a set logs all changes. A server beside others does
+/// so, too, unless the size of the log is 0. A standalone server logs only the changes of
+/// collections with search indexes.
 fn open_store(
     settings: &Settings,
     opened: &OpenedEngine,

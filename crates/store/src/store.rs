@@ -482,24 +482,17 @@ impl Store {
     pub fn keep_setting(&self, name: &str, value: &DocBuf) -> Result<DocBuf> {
         let (engine, key) = (self.shared.engine.as_ref(), meta::setting(name));
         loop {
-            // Where one process writes, this is a view of its data, and nothing conflicts.
-            let unit = match self.shared.has_joined {
-                true => Some(engine.begin().map_err(error::storage)?),
-                false => None,
-            };
+            let unit = engine.begin().map_err(error::storage)?;
             let mut found = None;
             let see = &mut |bytes: &[u8]| found = DocBuf::from_bytes(bytes.to_vec());
-            match &unit {
-                Some(unit) => unit.get_with(Table::Meta, &key, see),
-                None => engine.get_with(Table::Meta, &key, see),
-            }
-            .map_err(error::storage)?;
+            unit.get_with(Table::Meta, &key, see)
+                .map_err(error::storage)?;
             if let Some(found) = found {
                 return Ok(found);
             }
             let mut batch = WriteBatch::new();
             batch.put(Table::Meta, &key, value.as_bytes());
-            let written = WriteUnit::new(&batch).durable().commit_through(unit);
+            let written = WriteUnit::new(&batch).durable().commit_through(Some(unit));
             match self.shared.commit(written) {
                 Err(e) if error::is_conflict(&e) => {}
                 done => return done.map(|_| value.clone()),

@@ -12,16 +12,16 @@ fn service() -> Arc<Dispatcher> {
     serve(Config::default(), logging_store())
 }
 
-fn cursor(reply: &DocBuf) -> Doc<'_> {
+pub(crate) fn cursor(reply: &DocBuf) -> Doc<'_> {
     let c = reply.doc().field("cursor").as_doc();
     c.unwrap_or_else(|| panic!("{reply:?}"))
 }
 
-fn id(reply: &DocBuf) -> i64 {
+pub(crate) fn id(reply: &DocBuf) -> i64 {
     cursor(reply).field("id").as_i64_exact().unwrap()
 }
 
-fn batch(reply: &DocBuf) -> Vec<DocBuf> {
+pub(crate) fn batch(reply: &DocBuf) -> Vec<DocBuf> {
     let c = cursor(reply);
     let list = c.field("firstBatch").as_array();
     let list = list.or(c.field("nextBatch").as_array()).unwrap();

@@ -1,27 +1,11 @@
 //! The log of changes of three servers that write to one engine (ADR 0114), as clients see it.
 
 use crate::behaviour::{config_of_set, run_case_of_set, run_case_of_set_through};
+use crate::changes::{batch, cursor, id};
 use crate::recorded::{STACK_BYTES, Verdict, cases, folder};
 use crate::several_servers::{Server, Servers};
 use commands::{Config, Profile};
 use model::{Doc, DocBuf, Timestamp, Value, doc};
-
-fn cursor(reply: &DocBuf) -> Doc<'_> {
-    let c = reply.doc().field("cursor").as_doc();
-    c.unwrap_or_else(|| panic!("{reply:?}"))
-}
-
-fn id(reply: &DocBuf) -> i64 {
-    cursor(reply).field("id").as_i64_exact().unwrap()
-}
-
-fn batch(reply: &DocBuf) -> Vec<DocBuf> {
-    let list = cursor(reply).field("firstBatch").as_array();
-    let list = list
-        .or(cursor(reply).field("nextBatch").as_array())
-        .unwrap();
-    list.iter().map(|d| d.as_doc().unwrap().to_buf()).collect()
-}
 
 fn open(server: &mut Server, options: &DocBuf) -> DocBuf {
     let stream =

@@ -1,5 +1,5 @@
-//! Those who are told of commits. Promises: each is called once for each event, in the order in
-//! which they were added. Must not know: what a commit has.
+//! Functions that are called after commits. Promises: for each event, all of them are called once,
+//! in the order of their registration. Must not know: what a commit contains.
 
 use parking_lot::Mutex;
 use storage::{DurableHook, FlushEvent};

@@ -139,7 +139,7 @@ fn what_a_member_has_left_gets_the_times_of_its_commits() {
     assert!(published.expect("the cluster answers"));
     let seen = read(&other.store, first_of_many).into_iter();
     let seen: Vec<u64> = seen.map(|(time, _)| time).collect();
-    // The times that the member was told are those that the other one has found.
+    // The other member finds the times that the first one was told.
     let many = (first_of_many..=last_of_many).chain([last_of_one]);
     assert_eq!(seen, many.chain(times).collect::<Vec<u64>>());
 }

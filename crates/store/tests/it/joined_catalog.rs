@@ -6,7 +6,7 @@ use model::{Doc, DocBuf, Namespace, Result, Value, doc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use storage::{CursorOpts, KeyRange, Reader, Table};
-use store::{Change, IndexBuild, SessionRecord, Store};
+use store::{Change, Collection, IndexBuild, SessionRecord, Store, Transaction};
 
 fn named(name: &str) -> Namespace {
     Namespace::new("db", name).unwrap()
@@ -108,6 +108,21 @@ fn an_aborted_transaction_leaves_no_collection() {
     assert!(all.iter().all(|member| member.find().is_none()));
 }
 
+/// Replaces the document 1 in a transaction; its key.
+fn replace_in(c: &Arc<Collection>, transaction: &Transaction) -> Vec<u8> {
+    let key = crate::joined::key_of(c, 1);
+    let new = doc! { "_id": 1i32, "n": 1i32 };
+    c.writer(crate::test_operation())
+        .modify_in(
+            &[&key],
+            &mut |_, _| Ok(Change::Replace(new.as_bytes().to_vec())),
+            &mut |_, _| {},
+            transaction,
+        )
+        .unwrap();
+    key
+}
+
 #[test]
 fn a_transaction_that_creates_a_collection_sees_no_change_of_another() {
     let all = members();
@@ -119,16 +134,7 @@ fn a_transaction_that_creates_a_collection_sees_no_change_of_another() {
     writer
         .create_collection_in(&named("other"), DocBuf::new(), [1; 16], &transaction)
         .unwrap();
-    let key = crate::joined::key_of(&c, 1);
-    let new = doc! { "_id": 1i32, "n": 1i32 };
-    c.writer(crate::test_operation())
-        .modify_in(
-            &[&key],
-            &mut |_, _| Ok(Change::Replace(new.as_bytes().to_vec())),
-            &mut |_, _| {},
-            &transaction,
-        )
-        .unwrap();
+    let key = replace_in(&c, &transaction);
     all[2]
         .run(|c| {
             c.writer(crate::test_operation())
@@ -373,16 +379,7 @@ fn commit_beside(meanwhile: impl FnOnce(&Member)) -> Option<i32> {
     all[0].insert(&[doc! { "_id": 1i32, "n": 0i32 }]);
     let c = all[1].find().unwrap();
     let transaction = all[1].store.begin_transaction(None).unwrap();
-    let key = crate::joined::key_of(&c, 1);
-    let new = doc! { "_id": 1i32, "n": 1i32 };
-    c.writer(crate::test_operation())
-        .modify_in(
-            &[&key],
-            &mut |_, _| Ok(Change::Replace(new.as_bytes().to_vec())),
-            &mut |_, _| {},
-            &transaction,
-        )
-        .unwrap();
+    replace_in(&c, &transaction);
     meanwhile(&all[2]);
     let mut record = SessionRecord::new([1; 16]);
     all[1].store.begin_retryable(&mut record, 1).unwrap();

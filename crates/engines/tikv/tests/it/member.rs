@@ -310,7 +310,6 @@ fn others_wait_for_a_dead_holder_of_a_turn_less_than_a_second() {
     let Some(pd) = pd() else { return };
     let config = config(&pd);
     let member = join(&config);
-    // The turn of a holder whose commits have conflicted lasts as long.
     let holder = Writer::start("turn", &config);
     holder.wait_acknowledged(0);
     std::thread::sleep(Duration::from_millis(900));
