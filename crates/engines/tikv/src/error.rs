@@ -44,12 +44,13 @@ pub(crate) fn is_conflict(error: &Error) -> bool {
     }
 }
 
-/// Whether a commit was given up because others kept their locks: none was requested for its own.
-pub(crate) fn is_blocked(error: &Error) -> bool {
+/// Whether a commit was given up before one was requested for its locks: because others kept theirs
+/// or because the oracle did not answer.
+pub(crate) fn is_given_up(error: &Error) -> bool {
     match error {
-        Error::ResolveLockError(_) => true,
+        Error::ResolveLockError(_) | Error::NoCommitTimestamp(_) => true,
         Error::MultipleKeyErrors(all) | Error::ExtractedErrors(all) => {
-            !all.is_empty() && all.iter().all(|e| is_blocked(e) || is_conflict(e))
+            !all.is_empty() && all.iter().all(|e| is_given_up(e) || is_conflict(e))
         }
         _ => false,
     }

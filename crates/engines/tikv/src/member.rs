@@ -243,8 +243,11 @@ impl TikvMember {
         let rows = self.commits.membership.read_shared(ts, &wanted)?;
         self.seen.note(&rows.announced, ts);
         let (holder, now_ms) = (self.commits.membership.holder(), millis(ts));
-        let holds_up = |turn: TurnRow| turn.holds_up(holder, in_turn, now_ms);
-        if rows.turn.is_some_and(holds_up) {
+        let has_to_wait = |turn: TurnRow| {
+            let wait_ms = turn.wait_ms(holder, in_turn, now_ms);
+            self.turn.has_to_wait(turn, in_turn, wait_ms)
+        };
+        if rows.turn.is_some_and(has_to_wait) {
             if in_turn && rows.turn.is_some_and(|turn| turn.holder != holder) {
                 self.turn.note_other();
             }

@@ -15,7 +15,7 @@ use storage::{Result, StorageError};
 use tikv_client::{TimestampExt, Transaction};
 
 use crate::cluster::{Change, Cluster, RETRY_FOR};
-use crate::error::{is_blocked, is_conflict};
+use crate::error::{is_conflict, is_given_up};
 use crate::layout::{Layout, SlotId};
 use crate::membership::Membership;
 use crate::written::find_commit;
@@ -156,7 +156,7 @@ impl SlotCommits {
                 let _ = self.cluster.roll_back(&mut txn);
             }
             // Its locks are removed, and the stores remember that, so nothing is applied later.
-            Err(e) if is_blocked(&e) && self.cluster.roll_back(&mut txn).is_ok() => {}
+            Err(e) if is_given_up(&e) && self.cluster.roll_back(&mut txn).is_ok() => {}
             Err(_) => {
                 // From here on it does not keep its own locks alive, which `resolve` meets.
                 drop(txn);

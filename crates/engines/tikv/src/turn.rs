@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::turn_row::TurnRow;
+
 /// How long a commit that has begun takes, usually; the change begins afterwards. Four times as
 /// long after each conflict, up to [`DRAIN_QUADRUPLINGS`] times.
 const DRAIN: Duration = Duration::from_millis(2);
@@ -36,6 +38,15 @@ pub(crate) struct Turn {
 struct SeenTurns {
     own_end: Option<Instant>,
     other: Option<Instant>,
+    /// What units wait for that have no turn, and what the unit waits for that has one.
+    awaited: [Option<AwaitedTurn>; 2],
+}
+
+/// A turn that a unit waits for.
+struct AwaitedTurn {
+    row: TurnRow,
+    since: Instant,
+    wait: Duration,
 }
 
 /// Gives the turn back when it is dropped. Any thread may drop it.
@@ -55,6 +66,27 @@ impl Turn {
     /// Another member wants turns, too.
     pub(crate) fn note_other(&self) {
         self.seen.lock().other = Some(Instant::now());
+    }
+
+    /// Whether a unit has to wait for a turn, which by the time of the oracle takes so long. Not
+    /// longer than it seemed when the row was seen first: the time stands still after it was moved
+    /// ahead.
+    pub(crate) fn has_to_wait(&self, row: TurnRow, in_turn: bool, wait_ms: u64) -> bool {
+        if wait_ms == 0 {
+            return false;
+        }
+        let awaited = &mut self.seen.lock().awaited[usize::from(in_turn)];
+        match awaited {
+            Some(awaited) if awaited.row == row => awaited.since.elapsed() < awaited.wait,
+            _ => {
+                *awaited = Some(AwaitedTurn {
+                    row,
+                    since: Instant::now(),
+                    wait: Duration::from_millis(wait_ms),
+                });
+                true
+            }
+        }
     }
 
     /// Waits a moment when this member has had the last turn and another one wants turns, too:

@@ -36,13 +36,15 @@ impl TurnRow {
         }
     }
 
-    /// Whether a unit has to wait that begins at this time; `in_turn`: it is for a turn of this
-    /// holder.
-    pub(crate) fn holds_up(&self, holder: u64, in_turn: bool, now_ms: u64) -> bool {
-        match in_turn {
-            false => self.until_ms > now_ms,
-            true => self.next_ms > now_ms || (self.holder != holder && self.until_ms > now_ms),
-        }
+    /// How long a unit has to wait that begins at this time, in milliseconds; `in_turn`: it is for
+    /// a turn of this holder.
+    pub(crate) fn wait_ms(&self, holder: u64, in_turn: bool, now_ms: u64) -> u64 {
+        let begin_ms = match in_turn {
+            false => self.until_ms,
+            true if self.holder == holder => self.next_ms,
+            true => self.next_ms.max(self.until_ms),
+        };
+        begin_ms.saturating_sub(now_ms)
     }
 }
 
@@ -58,16 +60,25 @@ mod tests {
             until_ms: 700,
         };
         assert_eq!(TurnRow::decode(&held.encode()), Some(held));
-        assert!(held.holds_up(7, false, 699) && !held.holds_up(8, false, 700));
-        assert!(held.holds_up(8, true, 699) && !held.holds_up(7, true, 699));
+        assert_eq!(
+            [held.wait_ms(7, false, 699), held.wait_ms(8, false, 700)],
+            [1, 0]
+        );
+        assert_eq!(
+            [held.wait_ms(8, true, 699), held.wait_ms(7, true, 699)],
+            [1, 0]
+        );
         let ended = TurnRow {
             next_ms: 900,
             until_ms: 0,
             ..held
         };
-        assert!(!ended.holds_up(8, false, 899));
-        assert!(ended.holds_up(7, true, 899) && ended.holds_up(8, true, 899));
-        assert!(!ended.holds_up(8, true, 900));
+        assert_eq!(ended.wait_ms(8, false, 899), 0);
+        assert_eq!(
+            [ended.wait_ms(7, true, 899), ended.wait_ms(8, true, 899)],
+            [1, 1]
+        );
+        assert_eq!(ended.wait_ms(8, true, 900), 0);
         for wrong in [&b""[..], &[0; 16], &[0; 25]] {
             assert_eq!(TurnRow::decode(wrong), None);
         }

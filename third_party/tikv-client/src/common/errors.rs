@@ -35,6 +35,10 @@ pub enum Error {
     /// Failed to resolve a lock
     #[error("Failed to resolve lock")]
     ResolveLockError(Vec<kvrpcpb::LockInfo>),
+    /// Quarry: the oracle gave no time for a commit while its locks would have lived. No commit was
+    /// requested for them.
+    #[error("The oracle gave no time for a commit within {0} ms")]
+    NoCommitTimestamp(u64),
     /// Will raise this error when using a pessimistic txn only operation on an optimistic txn
     #[error("Invalid operation for this type of transaction")]
     InvalidTransactionType,

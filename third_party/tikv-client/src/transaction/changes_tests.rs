@@ -261,3 +261,83 @@ async fn locks_live_as_long_as_the_caller_has_set() {
     // The first heartbeat counts from the beginning of the transaction.
     assert!(ttl.len() > 1 && (400..1000).contains(&ttl[1]), "{ttl:?}");
 }
+
+#[tokio::test]
+async fn a_commit_gives_up_when_the_oracle_is_silent() {
+    let rolled_back = Arc::new(Mutex::new(Vec::new()));
+    let record = rolled_back.clone();
+    let client = MockKvClient::with_dispatch_hook(move |request: &dyn Any| {
+        if request.is::<kvrpcpb::PrewriteRequest>() {
+            return Ok(Box::<kvrpcpb::PrewriteResponse>::default() as Box<dyn Any>);
+        }
+        let request = request.downcast_ref::<kvrpcpb::BatchRollbackRequest>();
+        let request = request.expect("no commit is requested");
+        record.lock().unwrap().extend(request.keys.clone());
+        Ok(Box::<kvrpcpb::BatchRollbackResponse>::default() as Box<dyn Any>)
+    });
+    let mut silent = MockPdClient::new(client);
+    silent.is_silent = true;
+    let mut txn = Transaction::new(
+        Timestamp::default(),
+        Arc::new(silent),
+        optimistic()
+            .heartbeat_option(HeartbeatOption::NoHeartbeat)
+            .lock_ttl(Duration::from_millis(200)),
+        Keyspace::Disable,
+    );
+    txn.put(vec![1], "value").await.unwrap();
+    let done = tokio::time::timeout(Duration::from_secs(5), txn.commit());
+    let done = done.await.expect("it gives up");
+    assert!(matches!(done, Err(crate::Error::NoCommitTimestamp(200))), "{done:?}");
+    txn.rollback().await.unwrap();
+    assert_eq!(*rolled_back.lock().unwrap(), [[1]]);
+}
+
+/// The oracle of these tests always gives the same time.
+#[tokio::test]
+async fn a_lock_expires_while_the_time_of_the_oracle_stands_still() {
+    let lock = kvrpcpb::LockInfo {
+        primary_lock: vec![1],
+        key: vec![1],
+        lock_version: 7,
+        lock_ttl: 300,
+        ..Default::default()
+    };
+    let is_resolved = Arc::new(Mutex::new(false));
+    let client = MockKvClient::with_dispatch_hook(move |request: &dyn Any| {
+        let mut is_resolved = is_resolved.lock().unwrap();
+        if let Some(request) = request.downcast_ref::<kvrpcpb::CheckTxnStatusRequest>() {
+            let mut status = kvrpcpb::CheckTxnStatusResponse::default();
+            if request.current_ts != u64::MAX {
+                status.lock_ttl = lock.lock_ttl;
+                status.lock_info = Some(lock.clone());
+            }
+            return Ok(Box::new(status) as Box<dyn Any>);
+        }
+        if let Some(request) = request.downcast_ref::<kvrpcpb::ResolveLockRequest>() {
+            assert_eq!((request.start_version, request.commit_version), (7, 0));
+            *is_resolved = true;
+            return Ok(Box::<kvrpcpb::ResolveLockResponse>::default() as Box<dyn Any>);
+        }
+        assert!(request.is::<kvrpcpb::GetRequest>());
+        let mut found = kvrpcpb::GetResponse::default();
+        if *is_resolved {
+            found.value = vec![5];
+        } else {
+            found.error = Some(kvrpcpb::KeyError {
+                locked: Some(lock.clone()),
+                ..Default::default()
+            });
+        }
+        Ok(Box::new(found) as Box<dyn Any>)
+    });
+    let mut txn = Transaction::new(
+        Timestamp::from_version(9),
+        Arc::new(MockPdClient::new(client)),
+        optimistic().read_only(),
+        Keyspace::Disable,
+    );
+    let begun = std::time::Instant::now();
+    assert_eq!(txn.get(vec![1]).await.unwrap(), Some(vec![5]));
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+}

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::LazyLock;
 
 use fail::fail_point;
 use log::debug;
@@ -29,6 +30,7 @@ use crate::request::Plan;
 use crate::store::RegionStore;
 use crate::timestamp::TimestampExt;
 use crate::transaction::requests;
+use crate::transaction::seen_locks::SeenLocks;
 use crate::transaction::requests::new_check_secondary_locks_request;
 use crate::transaction::requests::new_check_txn_status_request;
 use crate::transaction::requests::SecondaryLocksStatus;
@@ -36,6 +38,8 @@ use crate::transaction::requests::TransactionStatus;
 use crate::transaction::requests::TransactionStatusKind;
 use crate::Error;
 use crate::Result;
+
+static SEEN_LOCKS: LazyLock<SeenLocks> = LazyLock::new(SeenLocks::default);
 
 fn format_key_for_log(key: &[u8]) -> String {
     let prefix_len = key.len().min(16);
@@ -93,7 +97,7 @@ pub async fn resolve_locks(
             Some(&commit_version) => Some(commit_version),
             None => {
                 // TODO: handle primary mismatch error.
-                let status = lock_resolver
+                let mut status = lock_resolver
                     .get_txn_status_from_lock(
                         OPTIMISTIC_BACKOFF,
                         &lock,
@@ -103,8 +107,34 @@ pub async fn resolve_locks(
                         pd_client.clone(),
                         keyspace,
                     )
-                    .await?;
-                match &status.kind {
+                    .await;
+                // Quarry: see `seen_locks`.
+                let ttl = match &status {
+                    Ok(status) => match &status.kind {
+                        TransactionStatusKind::Locked(ttl, _) => Some(*ttl),
+                        _ => None,
+                    },
+                    Err(Error::TxnNotFound(_)) => Some(lock.lock_ttl),
+                    Err(_) => None,
+                };
+                if ttl.is_some_and(|ttl| SEEN_LOCKS.is_outwaited(lock.lock_version, ttl)) {
+                    let expired = kvrpcpb::LockInfo {
+                        lock_ttl: 0,
+                        ..lock.clone()
+                    };
+                    status = lock_resolver
+                        .get_txn_status_from_lock(
+                            OPTIMISTIC_BACKOFF,
+                            &expired,
+                            caller_start_ts,
+                            current_ts,
+                            false,
+                            pd_client.clone(),
+                            keyspace,
+                        )
+                        .await;
+                }
+                match &status?.kind {
                     TransactionStatusKind::Committed(ts) => {
                         let commit_version = ts.version();
                         commit_versions.insert(lock.lock_version, commit_version);

@@ -27,6 +27,7 @@ mod client;
 mod lock;
 pub mod lowering;
 mod requests;
+mod seen_locks;
 pub use lock::LockResolver;
 pub use lock::ResolveLocksContext;
 pub use lock::ResolveLocksOptions;

@@ -1429,8 +1429,7 @@ impl<PdC: PdClient> Committer<PdC> {
     /// Commits the primary key and returns the commit version
     async fn commit_primary(&mut self) -> Result<Timestamp> {
         debug!("committing primary");
-        let timestamps = self.options.commit_timestamps.max(1);
-        let commit_version = self.rpc.clone().get_timestamps(timestamps).await?;
+        let commit_version = self.commit_timestamp().await?;
         if self.commit_together(&commit_version).await {
             return Ok(commit_version);
         }
@@ -1466,6 +1465,20 @@ impl<PdC: PdClient> Committer<PdC> {
             .await?;
 
         Ok(commit_version)
+    }
+
+    /// Quarry: the last of the timestamps of the commit. Others wait for its locks, so it does not
+    /// wait longer for the oracle than its locks live when this process has died.
+    async fn commit_timestamp(&self) -> Result<Timestamp> {
+        let timestamps = self.options.commit_timestamps.max(1);
+        let answer = self.rpc.clone().get_timestamps(timestamps);
+        let Some(ms) = self.options.lock_ttl_ms else {
+            return answer.await;
+        };
+        match tokio::time::timeout(Duration::from_millis(ms), answer).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::NoCommitTimestamp(ms)),
+        }
     }
 
     /// Quarry: commits the primary key and others of its region in one request, which is applied as

@@ -4,12 +4,12 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use engine_tikv::Config;
+use engine_tikv::{Config, TikvMember};
 use rustix::process::{Pid, Signal, kill_process};
 
-use storage::Engine;
+use storage::{Durability, Engine, Table, WriteBatch};
 
 use crate::tools::{Cluster, config, get, open, put, stand_by};
 use crate::writer::{self, LEASE, Writer};
@@ -101,6 +101,41 @@ fn a_jump_of_the_oracle_makes_no_second_holder() {
     first.close().unwrap();
     let second = standby.join().unwrap();
     assert_eq!(get(&second, 2).as_deref(), Some(&b"two"[..]));
+}
+
+/// The time of an oracle that was moved ahead stands still until its clock has caught up.
+#[test]
+fn members_take_their_turns_while_the_time_of_the_oracle_stands_still() {
+    let Some((cluster, _)) = cluster() else {
+        return;
+    };
+    let own = config(&cluster.pd);
+    let members: Vec<_> = (0..2)
+        .map(|_| TikvMember::join(&own).expect("a member joins"))
+        .collect();
+    move_oracle(&cluster.pd[0], Duration::from_secs(60));
+    // They renew their leases.
+    std::thread::sleep(own.lease / 2);
+    let begun = Instant::now();
+    for round in 0..4u8 {
+        for member in &members {
+            let unit = member.begin_exclusive().expect("a unit").expect("one");
+            let mut batch = WriteBatch::new();
+            batch.put(Table::Meta, b"catalog", &[round]);
+            let done = unit.commit(&batch, Durability::Buffered);
+            done.expect("nothing conflicts");
+        }
+    }
+    let holder = Writer::start("turn", &own);
+    holder.wait_acknowledged(0);
+    std::thread::sleep(Duration::from_millis(900));
+    holder.kill();
+    put(&members[0], 1, b"one").expect("a write");
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 /// Where others wait for the lease, a server that cannot renew it reports that when the lease
