@@ -254,8 +254,9 @@ impl Dispatcher {
     }
 
     /// The result of a command, unless its moment was outdated: then it has done nothing and runs
-    /// again at another moment.
-    fn end_moment(&self, conn: &Connection, result: CommandResult) -> CommandResult {
+    /// again at another moment. Unless it waits, it reads nothing from here on: what is dropped
+    /// later is not kept for a connection that is idle.
+    fn end_moment(&self, conn: &mut Connection, result: CommandResult) -> CommandResult {
         let Some(view) = conn.view() else {
             return result;
         };
@@ -263,7 +264,9 @@ impl Dispatcher {
         if matches!(&result, Ok(Outcome::Wait { .. })) && !operation.is_outdated() {
             return result;
         }
-        match (self.service.store.end_moment(view, operation), result) {
+        let ended = self.service.store.end_moment(view, operation);
+        conn.set_view(None);
+        match (ended, result) {
             (Err(error), _) if error.is(ErrorKind::Outdated) => Err(CommandFailure {
                 error,
                 due: None,

@@ -21,8 +21,8 @@ const TIMES: i32 = 40;
 /// For those renewals, and for the removal of locks by other requests.
 const SLACK: f64 = 0.3;
 
-struct Server {
-    engine: Arc<TikvMember>,
+pub(crate) struct Server {
+    pub(crate) engine: Arc<TikvMember>,
     dispatcher: Dispatcher,
     conn: Connection,
     _keeper: Option<LogKeeper>,
@@ -39,11 +39,15 @@ impl Link for Present {
     }
 }
 
+fn connect(dispatcher: &Dispatcher) -> Connection {
+    dispatcher.connect_linked("127.0.0.1:50000", Some(Arc::new(Present)))
+}
+
 /// Requests by kind.
 type Counts = BTreeMap<String, i64>;
 
 impl Server {
-    fn join(cluster: &Cluster) -> Server {
+    pub(crate) fn join(cluster: &Cluster) -> Server {
         Server::join_with(cluster, |hooks| hooks)
     }
 
@@ -64,13 +68,23 @@ impl Server {
         let dispatcher = registry::dispatcher(service.into_shared());
         Server {
             engine,
-            conn: dispatcher.connect_linked("127.0.0.1:50000", Some(Arc::new(Present))),
+            conn: connect(&dispatcher),
             dispatcher,
             _keeper: keeper,
         }
     }
 
-    fn send(&mut self, command: &DocBuf) -> DocBuf {
+    pub(crate) fn store(&self) -> &Store {
+        &self.dispatcher.service().store
+    }
+
+    /// Goes on with a new connection; the output is the one before, which is idle.
+    pub(crate) fn reconnect(&mut self) -> Connection {
+        let new = connect(&self.dispatcher);
+        std::mem::replace(&mut self.conn, new)
+    }
+
+    pub(crate) fn send(&mut self, command: &DocBuf) -> DocBuf {
         let mut body = command.clone();
         if !body.doc().contains("$db") {
             body.put("$db", "db");
@@ -105,14 +119,14 @@ impl Server {
 }
 
 /// Requests of one operation on average.
-struct Cost {
-    stores: f64,
-    oracle: f64,
-    kinds: String,
+pub(crate) struct Cost {
+    pub(crate) stores: f64,
+    pub(crate) oracle: f64,
+    pub(crate) kinds: String,
 }
 
 /// Runs `operate` several times and counts.
-fn measure(server: &mut Server, mut operate: impl FnMut(&mut Server, i32)) -> Cost {
+pub(crate) fn measure(server: &mut Server, mut operate: impl FnMut(&mut Server, i32)) -> Cost {
     // What it keeps in memory is read now.
     operate(server, 0);
     let before = server.counts();
