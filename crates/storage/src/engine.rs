@@ -95,6 +95,8 @@ pub struct Caps {
     /// another machine; readers ask for this many rows at first. 1 where the rows are in this
     /// process.
     pub request_rows: usize,
+    /// Whether documents of idents with [`crate::SPREAD`] are spread over several machines.
+    pub spreads: bool,
 }
 
 impl Caps {

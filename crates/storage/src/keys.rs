@@ -11,6 +11,10 @@ pub const IDENT_BYTES: usize = 4;
 /// is thereby reserved.
 pub const MAX_KEY: &[u8] = &[0xFF; IDENT_BYTES];
 
+/// An ident with this bit asks for its documents to be spread over the machines of an engine that
+/// has several ([`crate::Caps::spreads`]), at the cost of slower scans. Keys keep their order.
+pub const SPREAD: u32 = 1 << 31;
+
 /// The few tables of an engine. One engine file set each, never one per collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]

@@ -38,7 +38,7 @@ pub use engine::{
 };
 pub use error::{Cause, Result, StorageError};
 pub use follower::{Follower, Moment};
-pub use keys::{IDENT_BYTES, IdentSet, KeyRange, MAX_KEY, Table, prefix_end};
+pub use keys::{IDENT_BYTES, IdentSet, KeyRange, MAX_KEY, SPREAD, Table, prefix_end};
 pub use memory::MemoryEngine;
 pub use mirror::Mirror;
 pub use observe::{

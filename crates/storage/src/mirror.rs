@@ -48,6 +48,7 @@ fn common(first: &Caps, second: &Caps) -> Caps {
         delete_range: first.delete_range && second.delete_range,
         checkpoint: first.checkpoint && second.checkpoint,
         request_rows: first.request_rows.max(second.request_rows),
+        spreads: first.spreads && second.spreads,
     }
 }
 

@@ -123,6 +123,8 @@ fn an_option_of_another_engine_is_refused() {
         ),
         (r#"{"wiredTiger": {"configString": ""}}"#, 0),
         (r#"{"rocksdb": {}}"#, 72),
+        // The engine of this server has one machine.
+        (r#"{"tikv": {"spread": true}}"#, 72),
     ] {
         let create = format!(r#"{{"create": "d{expected}", "storageEngine": {engine}}}"#);
         let reply = s.run("db", &create);

@@ -1,6 +1,7 @@
 //! The `storageEngine` option of collections: `{wiredTiger: {configString: TEXT}}`. The text is
 //! checked as MongoDB checks it. All collections share the engine's tables, so a setting for one
-//! collection could have no effect: a text with a setting is refused.
+//! collection could have no effect: a text with a setting is refused. `{tikv: {spread: true}}`
+//! spreads the documents (ADR 0115); the store refuses it where the engine cannot.
 //!
 //! Must not know: which engine is used.
 
@@ -67,10 +68,11 @@ const KEYS: &[&str] = &[
 /// not text.
 pub fn check(path: &str, doc: Doc<'_>) -> Result<()> {
     for (engine, options) in doc.iter() {
-        if engine != "wiredTiger" {
+        if engine != "wiredTiger" && (engine != "tikv" || path != "storageEngine") {
             bail!(
                 code::INVALID_OPTIONS,
-                "'{path}.{engine}': only the options of wiredTiger are taken"
+                "'{path}.{engine}': only the options of wiredTiger, and of tikv for a collection, \
+                 are taken"
             );
         }
         let Value::Document(options) = options else {
@@ -82,6 +84,15 @@ pub fn check(path: &str, doc: Doc<'_>) -> Result<()> {
         };
         for (name, v) in options.iter() {
             match (name, v) {
+                ("spread", Value::Bool(_)) if engine == "tikv" => {}
+                ("spread", v) if engine == "tikv" => {
+                    let path = format!("{path}.{engine}.{name}");
+                    return Err(wrong_type(&path, &v, &[Tag::BOOL]));
+                }
+                _ if engine == "tikv" => bail!(
+                    code::INVALID_OPTIONS,
+                    "'{path}.{engine}.{name}' is not a supported option, only 'spread' is"
+                ),
                 ("configString", Value::String(text)) if check_text(path, text)? => bail!(
                     code::INVALID_OPTIONS,
                     "'{path}.wiredTiger.configString' sets '{text}' for one collection, but \
@@ -100,6 +111,12 @@ pub fn check(path: &str, doc: Doc<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether the `storageEngine` option asks for the documents to be spread.
+pub fn asks_to_spread(option: Doc<'_>) -> bool {
+    let tikv = option.field("tikv").as_doc();
+    tikv.is_some_and(|options| options.field("spread").truthy())
 }
 
 /// Checks `indexOptionDefaults` of `create`.
@@ -162,8 +179,13 @@ mod tests {
         assert_eq!(of(doc! { "wiredTiger": { "configString": 1i32 } }), 14);
         assert_eq!(of(doc! { "wiredTiger": { "other": "" } }), 72);
         assert_eq!(of(doc! { "other": {} }), 72);
+        assert_eq!(of(doc! { "tikv": { "spread": true } }), 0);
+        assert_eq!(of(doc! { "tikv": { "spread": 1i32 } }), 14);
+        assert_eq!(of(doc! { "tikv": { "other": true } }), 72);
         let of = |d: DocBuf| check_defaults(d.doc()).err().map_or(0, |e| e.code());
         assert_eq!(of(doc! { "other": 1i32 }), 40415);
         assert_eq!(of(doc! { "storageEngine": { "wiredTiger": 1i32 } }), 2);
+        let spread = doc! { "storageEngine": { "tikv": { "spread": true } } };
+        assert_eq!(of(spread), 72);
     }
 }

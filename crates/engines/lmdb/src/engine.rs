@@ -241,6 +241,7 @@ fn caps() -> Caps {
         delete_range: true,
         checkpoint: true,
         request_rows: 1,
+        spreads: false,
     }
 }
 

@@ -15,5 +15,6 @@ pub(crate) fn caps() -> Caps {
         delete_range: true,
         checkpoint: true,
         request_rows: 1,
+        spreads: false,
     }
 }

@@ -218,21 +218,33 @@ impl Cluster {
         ts: u64,
         range: &Range<Vec<u8>>,
         rows_max: usize,
-        keys_only: bool,
-        reverse: bool,
+        how: ScanOrder,
     ) -> Result<Vec<Row>> {
-        let limit = u32::try_from(rows_max).unwrap_or(u32::MAX);
-        let scan = || async {
-            let (mut at, range) = (self.at(ts), range.clone());
-            let keys = |found: Vec<Key>| found.into_iter().map(|key| (key.into(), Vec::new()));
-            Ok(match (keys_only, reverse) {
-                (true, false) => keys(at.scan_keys(range, limit).await?.collect()).collect(),
-                (true, true) => keys(at.scan_keys_reverse(range, limit).await?.collect()).collect(),
-                (false, false) => rows(at.scan(range, limit).await?),
-                (false, true) => rows(at.scan_reverse(range, limit).await?),
-            })
-        };
+        let scan = || scan_rows(self.at(ts), range.clone(), rows_max, how);
         self.retry("a scan", scan)
+    }
+
+    /// The first rows of each range at a time. All requests are sent at once.
+    pub(crate) fn scan_each(
+        &self,
+        ts: u64,
+        ranges: &[Range<Vec<u8>>],
+        rows_max: usize,
+        how: ScanOrder,
+    ) -> Result<Vec<Vec<Row>>> {
+        let scans = || async {
+            let begun: Vec<_> = ranges
+                .iter()
+                .map(|range| tokio::spawn(scan_rows(self.at(ts), range.clone(), rows_max, how)))
+                .collect();
+            let mut all = Vec::with_capacity(ranges.len());
+            for scan in begun {
+                let rows = scan.await;
+                all.push(rows.map_err(|e| Error::StringError(e.to_string()))??);
+            }
+            Ok(all)
+        };
+        self.retry("a scan", scans)
     }
 
     /// Begins a transaction; the second output is its timestamp.
@@ -378,6 +390,44 @@ fn sealed_client(
             )),
             Ok(failures) => StorageError::Unreachable(format!("{told}; over TLS {failures}")),
         }
+    })
+}
+
+/// What a scan delivers.
+#[derive(Clone, Copy)]
+pub(crate) struct ScanOrder {
+    /// Leave values empty.
+    pub(crate) keys_only: bool,
+    /// The largest key first.
+    pub(crate) reverse: bool,
+}
+
+impl ScanOrder {
+    /// Rows, the smallest key first.
+    pub(crate) const ROWS: ScanOrder = ScanOrder {
+        keys_only: false,
+        reverse: false,
+    };
+    /// Keys without values, the smallest first.
+    pub(crate) const KEYS: ScanOrder = ScanOrder {
+        keys_only: true,
+        ..ScanOrder::ROWS
+    };
+}
+
+async fn scan_rows(
+    mut at: Snapshot,
+    range: Range<Vec<u8>>,
+    rows_max: usize,
+    how: ScanOrder,
+) -> tikv_client::Result<Vec<Row>> {
+    let limit = u32::try_from(rows_max).unwrap_or(u32::MAX);
+    let keys = |found: Vec<Key>| found.into_iter().map(|key| (key.into(), Vec::new()));
+    Ok(match (how.keys_only, how.reverse) {
+        (true, false) => keys(at.scan_keys(range, limit).await?.collect()).collect(),
+        (true, true) => keys(at.scan_keys_reverse(range, limit).await?.collect()).collect(),
+        (false, false) => rows(at.scan(range, limit).await?),
+        (false, true) => rows(at.scan_reverse(range, limit).await?),
     })
 }
 

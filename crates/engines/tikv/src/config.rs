@@ -112,5 +112,6 @@ pub(crate) fn caps() -> Caps {
         delete_range: true,
         checkpoint: false,
         request_rows: REQUEST_ROWS,
+        spreads: true,
     }
 }

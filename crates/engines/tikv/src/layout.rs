@@ -14,15 +14,19 @@
 //! | `09` | member, number of its slot, 1 byte | written by every commit in that slot |
 //! | `0a` | | the last member that joined |
 //! | `0b` | | a member that changes what others keep in memory, until when others wait |
-//! | `10` + table | stored key | `00` value, or `01` and its length, 4 bytes |
-//! | `20` + table | stored key, number of the piece, 4 bytes | a piece of a value |
+//! | `10` + table | part, stored key | `00` value, or `01` and its length, 4 bytes |
+//! | `20` + table | part, stored key, number of the piece, 4 bytes | a piece of a value |
 //! | `30` | key in `Meta` with an end, member, slot | what commits in the slot added to it |
+//!
+//! Documents of an ident with [`SPREAD`] are spread over 16 parts by a hash of the stored key, so
+//! that keys that grow are not all written to one region. The part is a byte, `80` to `8f`; all
+//! other keys have none, and begin with a lower byte. Within a part the keys are in order.
 //!
 //! Promises: pure functions over bytes. Must not know: the cluster.
 
 use std::ops::Range;
 
-use storage::{IDENT_BYTES, KeyRange, Table};
+use storage::{IDENT_BYTES, KeyRange, SPREAD, Table};
 
 /// Longest value that is stored in its row. A scan of [`SCAN_ROWS`] rows stays below the 10 MB that
 /// a store sends in one answer.
@@ -35,6 +39,10 @@ pub(crate) const REQUEST_ROWS: usize = 128;
 /// Size of a piece; a raft entry has at most 8 MB.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
 const PREFIX_BYTES_MAX: usize = 64;
+/// Parts over which documents are spread. Stored keys rest on it.
+pub(crate) const PARTS: u8 = 16;
+/// The first byte of [`SPREAD`], and of the first part.
+const FIRST_PART: u8 = (SPREAD >> 24) as u8;
 
 const INLINE: u8 = 0;
 const PIECES: u8 = 1;
@@ -244,16 +252,30 @@ impl Layout {
     }
 
     pub(crate) fn row(&self, table: Table, stored: &[u8]) -> Vec<u8> {
-        self.key(0x10 + table as u8, &[stored])
+        self.key(
+            0x10 + table as u8,
+            &[part_of(table, stored).as_slice(), stored],
+        )
     }
 
     /// The stored key of a row.
     pub(crate) fn stored_key<'k>(&self, row: &'k [u8]) -> &'k [u8] {
-        row.get(self.prefix.len() + 1..).unwrap_or_default()
+        let is_document = row.get(self.prefix.len()) == Some(&(0x10 + Table::Doc as u8));
+        let stored = row.get(self.prefix.len() + 1..).unwrap_or_default();
+        match stored.split_first() {
+            Some((part, stored)) if is_document && *part >= FIRST_PART => stored,
+            _ => stored,
+        }
+    }
+
+    /// The row that a stored key of a document would have in the part with this number.
+    pub(crate) fn row_in_part(&self, part: u8, stored: &[u8]) -> Vec<u8> {
+        self.key(0x10 + Table::Doc as u8, &[&[FIRST_PART + part], stored])
     }
 
     pub(crate) fn piece(&self, table: Table, stored: &[u8], number: u32) -> Vec<u8> {
-        self.key(0x20 + table as u8, &[stored, &number.to_be_bytes()])
+        let (part, number) = (part_of(table, stored), number.to_be_bytes());
+        self.key(0x20 + table as u8, &[part.as_slice(), stored, &number])
     }
 
     /// All pieces of the values of a table.
@@ -262,22 +284,72 @@ impl Layout {
     }
 
     /// The rows that may hold keys of a range.
-    pub(crate) fn rows(&self, table: Table, range: KeyRange<'_>) -> Range<Vec<u8>> {
+    pub(crate) fn rows(&self, table: Table, range: KeyRange<'_>) -> RowRanges {
         use std::ops::Bound::{Excluded, Included, Unbounded};
         let (from, to) = storage::emulate::long_keys::stored_range(range.lower, range.upper);
         let from = match from {
-            Included(key) | Excluded(key) => self.row(table, key),
-            Unbounded => self.row(table, &[]),
+            Included(key) | Excluded(key) => key,
+            Unbounded => &[],
         };
-        let mut upper = match to {
-            Included(key) | Excluded(key) => self.row(table, key),
-            Unbounded => self.key(0x11 + table as u8, &[]),
+        let to = match to {
+            Included(key) => Some([key, &[0]].concat()),
+            Excluded(key) => Some(key.to_vec()),
+            Unbounded => None,
         };
-        if matches!(to, Included(_)) {
-            upper.push(0);
+        let kind = 0x10 + table as u8;
+        let end = || self.key(kind + 1, &[]);
+        let has_spread = |key: &[u8]| table == Table::Doc && is_spread(key);
+        let reaches_spread =
+            table == Table::Doc && to.as_deref().is_none_or(|to| to > [FIRST_PART].as_slice());
+        let unspread = (!has_spread(from)).then(|| {
+            let upper = match &to {
+                _ if reaches_spread => self.key(kind, &[&[FIRST_PART]]),
+                Some(to) => self.key(kind, &[to]),
+                None => end(),
+            };
+            self.key(kind, &[from])..upper
+        });
+        let parts = if reaches_spread { 0..PARTS } else { 0..0 };
+        let of_part = |part: u8| {
+            let from = if has_spread(from) { from } else { &[] };
+            let upper = match &to {
+                Some(to) => self.row_in_part(part, to),
+                None => self.row_in_part(part + 1, &[]),
+            };
+            self.row_in_part(part, from)..upper
+        };
+        RowRanges {
+            unspread,
+            parts: parts.map(of_part).collect(),
         }
-        from..upper
     }
+}
+
+/// Where the rows of a range of keys lie.
+pub(crate) struct RowRanges {
+    /// The rows of keys that are not spread, which are before all others.
+    pub(crate) unspread: Option<Range<Vec<u8>>>,
+    /// The rows in each part; empty when no key of the range is spread.
+    pub(crate) parts: Vec<Range<Vec<u8>>>,
+}
+
+fn is_spread(stored: &[u8]) -> bool {
+    stored.first().is_some_and(|first| *first >= FIRST_PART)
+}
+
+/// The byte of the part to which a stored key belongs, if it is spread.
+fn part_of(table: Table, stored: &[u8]) -> Option<u8> {
+    let is_spread = table == Table::Doc && is_spread(stored);
+    is_spread.then(|| FIRST_PART + hash(stored) % PARTS)
+}
+
+/// FNV-1a, folded to a byte. Stored keys rest on it.
+fn hash(stored: &[u8]) -> u8 {
+    let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    let hash = stored.iter().fold(0xcbf2_9ce4_8422_2325, add);
+    hash.to_le_bytes()
+        .iter()
+        .fold(0, |folded, byte| folded ^ byte)
 }
 
 #[cfg(test)]
@@ -317,11 +389,65 @@ mod tests {
         let all = one.rows(Table::Doc, KeyRange::ALL);
         assert!(all.contains(&one.row(Table::Doc, &[0xFF, 0xFE])));
         assert!(!all.contains(&one.row(Table::Idx, b"")));
+        assert!(!all.contains(&one.row(Table::Idx, &[0xFF])));
         assert!(!all.contains(&two.row(Table::Doc, b"k")));
         assert_eq!(one.stored_key(&one.row(Table::Doc, b"key")), b"key");
         let listed = one.with_pieces(Table::Cap, 7);
         assert!(one.piece_marker_range().contains(&listed));
         assert_eq!(one.parse_with_pieces(&listed), Some((Table::Cap, 7)));
+    }
+
+    impl RowRanges {
+        fn contains(&self, row: &[u8]) -> bool {
+            let mut all = self.unspread.iter().chain(&self.parts);
+            all.any(|range| range.start.as_slice() <= row && row < range.end.as_slice())
+        }
+    }
+
+    #[test]
+    fn growing_keys_are_spread_evenly() {
+        let layout = Layout::new("a");
+        let mut counts = [0; PARTS as usize];
+        for n in 0..16_000u32 {
+            // As ObjectId grows: seconds, then a number.
+            let id = [&(n / 100).to_be_bytes()[..], &[9; 5], &n.to_be_bytes()].concat();
+            let stored = [&(SPREAD | 7).to_be_bytes()[..], &id].concat();
+            let row = layout.row(Table::Doc, &stored);
+            assert_eq!(layout.stored_key(&row), stored);
+            counts[usize::from(row[layout.prefix.len() + 1] - FIRST_PART)] += 1;
+        }
+        assert!(counts.iter().all(|n| (850..1150).contains(n)), "{counts:?}");
+        // Stored rows rest on it.
+        let part = |key: &[u8]| part_of(Table::Doc, key).map(|part| part - FIRST_PART);
+        assert_eq!(part(&[0x80, 0, 0, 7]), Some(12));
+        assert_eq!(part(&[0x80, 0, 0, 7, b'a']), Some(10));
+        assert_eq!(part(&[0x7f, 0, 0, 7]), None);
+    }
+
+    #[test]
+    fn a_range_has_the_rows_of_its_spread_keys() {
+        let layout = Layout::new("a");
+        let keys: Vec<Vec<u8>> = [7, SPREAD | 1, SPREAD | 2]
+            .iter()
+            .flat_map(|ident: &u32| (0..40u8).map(|n| [&ident.to_be_bytes()[..], &[n]].concat()))
+            .collect();
+        for (from, lower) in keys.iter().enumerate() {
+            for (to, upper) in keys.iter().enumerate().skip(from) {
+                let ranges = layout.rows(Table::Doc, KeyRange::new(lower, upper));
+                for (n, key) in keys.iter().enumerate() {
+                    let row = layout.row(Table::Doc, key);
+                    assert_eq!(
+                        ranges.contains(&row),
+                        (from..to).contains(&n),
+                        "{from} {to} {n}"
+                    );
+                }
+            }
+        }
+        let plain = layout.rows(Table::Doc, KeyRange::new(&keys[0], &keys[1]));
+        assert!(plain.parts.is_empty() && plain.unspread.is_some());
+        let spread = layout.rows(Table::Doc, KeyRange::new(&keys[40], &keys[41]));
+        assert!(spread.unspread.is_none() && spread.parts.len() == usize::from(PARTS));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use storage::{Result, StorageError};
 
-use crate::cluster::{Change, Cluster, RETRY_FOR, Row, millis};
+use crate::cluster::{Change, Cluster, RETRY_FOR, Row, ScanOrder, millis};
 use crate::error::{corrupt, unreachable_error};
 use crate::layout::{Layout, SCAN_ROWS, SlotId};
 use crate::lease_row::{LeaseOptions, LeaseRow, fence_row, locked_error, millis_of};
@@ -270,7 +270,7 @@ fn members(cluster: &Cluster, layout: &Layout, ts: u64) -> Result<Vec<(u16, Leas
     let mut all = Vec::new();
     let mut left = layout.members();
     loop {
-        let rows = cluster.scan(ts, &left, SCAN_ROWS, false, false)?;
+        let rows = cluster.scan(ts, &left, SCAN_ROWS, ScanOrder::ROWS)?;
         all.extend(
             rows.iter()
                 .filter_map(|(key, row)| Some((layout.parse_member(key)?, LeaseRow::decode(row)?))),

@@ -17,9 +17,11 @@ use storage::{
 };
 
 use crate::announcements::ExpectedAnnouncements;
-use crate::cluster::{Change, Cluster, Row};
+use crate::cluster::{Change, Cluster, Row, ScanOrder};
 use crate::error::corrupt;
 use crate::layout::{Layout, REQUEST_ROWS, SCAN_ROWS, SlotId, StoredValue, decode_row, pieces};
+
+mod parts;
 
 /// Pieces requested at a time.
 const PIECES_AT_ONCE: usize = 4;
@@ -138,24 +140,19 @@ impl View {
 
     /// The parts of counters between two keys.
     pub(crate) fn counter_parts(&self, lower: &[u8], upper: &[u8]) -> Result<Vec<CounterPart>> {
-        let mut parts = Vec::new();
-        let mut left = self.layout.counter_parts(lower, upper);
-        loop {
-            let rows = self
-                .cluster
-                .scan(self.ts()?, &left, SCAN_ROWS, false, false)?;
-            for (row, value) in &rows {
-                let key = self.layout.parse_counter_part(row);
-                parts.push(CounterPart {
-                    key: key.ok_or_else(|| corrupt("the key of a part of a counter"))?,
-                    row: row.clone(),
-                    value: counter_decode(value),
-                });
-            }
-            match rows.into_iter().nth(SCAN_ROWS - 1) {
-                Some((last, _)) => left.start = next(last),
-                None => return Ok(parts),
-            }
+        let (mut parts, mut damaged) = (Vec::new(), false);
+        let range = self.layout.counter_parts(lower, upper);
+        self.each_row(range, ScanOrder::ROWS, &mut |row, value| {
+            let Some(key) = self.layout.parse_counter_part(&row) else {
+                damaged = true;
+                return;
+            };
+            let value = counter_decode(&value);
+            parts.push(CounterPart { key, row, value });
+        })?;
+        match damaged {
+            true => Err(corrupt("the key of a part of a counter")),
+            false => Ok(parts),
         }
     }
 
@@ -301,19 +298,32 @@ impl View {
         Ok(rows)
     }
 
-    /// Stored keys of a range, including those of buckets at its ends.
+    /// Stored keys of a range, including those of buckets at its ends, in any order.
     pub(crate) fn stored_keys(&self, table: Table, range: KeyRange<'_>) -> Result<Vec<Vec<u8>>> {
         let mut keys = Vec::new();
-        let mut left = self.layout.rows(table, range);
+        let ranges = self.layout.rows(table, range);
+        for range in ranges.unspread.into_iter().chain(ranges.parts) {
+            self.each_row(range, ScanOrder::KEYS, &mut |key, _| {
+                keys.push(self.layout.stored_key(&key).to_vec());
+            })?;
+        }
+        Ok(keys)
+    }
+
+    /// Passes the rows of a range, in order.
+    fn each_row(
+        &self,
+        mut left: Range<Vec<u8>>,
+        how: ScanOrder,
+        each: &mut dyn FnMut(Vec<u8>, Vec<u8>),
+    ) -> Result<()> {
         loop {
-            let rows = self
-                .cluster
-                .scan(self.ts()?, &left, SCAN_ROWS, true, false)?;
-            let stored = |row: &Row| self.layout.stored_key(&row.0).to_vec();
-            keys.extend(rows.iter().map(stored));
-            match rows.into_iter().nth(SCAN_ROWS - 1) {
-                Some((last, _)) => left.start = next(last),
-                None => return Ok(keys),
+            let rows = self.cluster.scan(self.ts()?, &left, SCAN_ROWS, how)?;
+            let last = rows.get(SCAN_ROWS - 1).map(|(key, _)| next(key.clone()));
+            rows.into_iter().for_each(|(key, row)| each(key, row));
+            match last {
+                Some(last) => left.start = last,
+                None => return Ok(()),
             }
         }
     }
@@ -321,76 +331,43 @@ impl View {
     /// All idents that have values in pieces.
     pub(crate) fn marked_idents(&self) -> Result<Vec<(Table, u32)>> {
         let mut marked = Vec::new();
-        let mut left = self.layout.piece_marker_range();
-        loop {
-            let rows = self
-                .cluster
-                .scan(self.ts()?, &left, SCAN_ROWS, true, false)?;
-            let parsed = rows
-                .iter()
-                .map(|(key, _)| self.layout.parse_with_pieces(key));
-            marked.extend(parsed.flatten());
-            match rows.into_iter().nth(SCAN_ROWS - 1) {
-                Some((last, _)) => left.start = next(last),
-                None => return Ok(marked),
-            }
-        }
+        self.each_row(
+            self.layout.piece_marker_range(),
+            ScanOrder::KEYS,
+            &mut |key, _| {
+                marked.extend(self.layout.parse_with_pieces(&key));
+            },
+        )?;
+        Ok(marked)
     }
 
     /// Changes that write the rows of a range as they are.
     pub(crate) fn rows_as_they_are(&self, range: Range<Vec<u8>>) -> Result<Vec<Change>> {
         let mut changes = Vec::new();
-        let mut left = range;
-        loop {
-            let rows = self
-                .cluster
-                .scan(self.ts()?, &left, SCAN_ROWS, false, false)?;
-            changes.extend(
-                rows.iter()
-                    .map(|(key, row)| (key.clone(), Some(row.clone()))),
-            );
-            match rows.into_iter().nth(SCAN_ROWS - 1) {
-                Some((last, _)) => left.start = next(last),
-                None => return Ok(changes),
-            }
-        }
+        self.each_row(range, ScanOrder::ROWS, &mut |key, row| {
+            changes.push((key, Some(row)))
+        })?;
+        Ok(changes)
     }
 
     /// Number of pieces of values in a table.
     pub(crate) fn pieces_of(&self, table: Table) -> Result<usize> {
         let mut count = 0;
-        let mut left = self.layout.pieces(table);
-        loop {
-            let rows = self
-                .cluster
-                .scan(self.ts()?, &left, SCAN_ROWS, true, false)?;
-            count += rows.len();
-            match rows.into_iter().nth(SCAN_ROWS - 1) {
-                Some((last, _)) => left.start = next(last),
-                None => return Ok(count),
-            }
-        }
+        self.each_row(self.layout.pieces(table), ScanOrder::KEYS, &mut |_, _| {
+            count += 1
+        })?;
+        Ok(count)
     }
 
-    /// Rows of a stored range. With `keys_only` only buckets have values.
-    fn scan(
-        &self,
-        wanted: &RowRequest<'_>,
-        left: &Range<Vec<u8>>,
-        limit: usize,
-    ) -> Result<Vec<Row>> {
-        let mut rows =
-            self.cluster
-                .scan(self.ts()?, left, limit, wanted.keys_only, wanted.reverse)?;
-        if wanted.keys_only {
-            for (key, row) in &mut rows {
-                if is_bucket(self.layout.stored_key(key)) {
-                    let found = self.cluster.get(self.ts()?, key)?;
-                    *row = found.ok_or_else(|| corrupt("a row is listed and not there"))?;
-                }
+    /// Reads the values of buckets after a scan that has left out all values.
+    fn read_buckets(&self, rows: &mut [Row]) -> Result<()> {
+        for (key, row) in rows {
+            if is_bucket(self.layout.stored_key(key)) {
+                let found = self.cluster.get(self.ts()?, key)?;
+                *row = found.ok_or_else(|| corrupt("a row is listed and not there"))?;
             }
         }
-        Ok(rows)
+        Ok(())
     }
 
     /// Adds the rows of one stored row. False when no more are wanted.
@@ -523,10 +500,33 @@ impl View {
         if wanted.range.is_empty() {
             return Ok(false);
         }
-        let mut left = self.layout.rows(wanted.table, wanted.range);
+        let ranges = self.layout.rows(wanted.table, wanted.range);
+        let unspread = |rows: &mut RowBatch| match ranges.unspread {
+            Some(range) => self.rows_in_order(wanted, range, rows),
+            None => Ok(false),
+        };
+        let spread = |rows: &mut RowBatch| self.merge_parts(wanted, ranges.parts, rows);
+        // Those of parts are after all others.
+        match wanted.reverse {
+            true => Ok(spread(rows)? || unspread(rows)?),
+            false => Ok(unspread(rows)? || spread(rows)?),
+        }
+    }
+
+    /// Adds the rows of a range. False when it is exhausted.
+    fn rows_in_order(
+        &self,
+        wanted: &RowRequest<'_>,
+        mut left: Range<Vec<u8>>,
+        rows: &mut RowBatch,
+    ) -> Result<bool> {
+        let how = scan_order(wanted);
         loop {
             let limit = (wanted.rows_max - rows.len()).clamp(1, SCAN_ROWS);
-            let found = self.scan(wanted, &left, limit)?;
+            let mut found = self.cluster.scan(self.ts()?, &left, limit, how)?;
+            if wanted.keys_only {
+                self.read_buckets(&mut found)?;
+            }
             let full = found.len() == limit;
             for (key, row) in found {
                 if !self.take(wanted, &key, row, rows)? {
@@ -542,6 +542,13 @@ impl View {
                 return Ok(false);
             }
         }
+    }
+}
+
+fn scan_order(wanted: &RowRequest<'_>) -> ScanOrder {
+    ScanOrder {
+        keys_only: wanted.keys_only,
+        reverse: wanted.reverse,
     }
 }
 

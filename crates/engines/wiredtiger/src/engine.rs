@@ -312,6 +312,7 @@ fn caps(cache_bytes: u64) -> Caps {
         delete_range: true,
         checkpoint: true,
         request_rows: 1,
+        spreads: false,
     }
 }
 

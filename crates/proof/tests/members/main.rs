@@ -4,6 +4,7 @@
 
 mod counts;
 mod logged;
+mod spread;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

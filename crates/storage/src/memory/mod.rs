@@ -83,6 +83,7 @@ impl MemoryEngine {
                 delete_range: true,
                 checkpoint: false,
                 request_rows: 1,
+                spreads: false,
             },
             is_checked,
             offered: OfferedMoments::default(),

@@ -7,7 +7,7 @@ use crate::error;
 use crate::format::meta;
 use model::{MongoError, Result};
 use parking_lot::Mutex;
-use storage::{Engine, Reader, Table, WriteBatch};
+use storage::{Engine, Reader, SPREAD, Table, WriteBatch};
 
 /// Identifiers reserved on disk at a time.
 const BLOCK: u32 = 1024;
@@ -74,7 +74,7 @@ fn reserve(engine: &dyn Engine, least: u32) -> Result<ReservedIdents> {
     };
     unit.get_with(Table::Meta, meta::IDENT_MARK, others)
         .map_err(error::storage)?;
-    let mark = next.checked_add(BLOCK).filter(|m| *m < u32::MAX - 1);
+    let mark = next.checked_add(BLOCK).filter(|m| *m < SPREAD);
     let mark =
         mark.ok_or_else(|| MongoError::internal("all collection identifiers are used up"))?;
     let mut batch = WriteBatch::new();

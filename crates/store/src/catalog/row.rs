@@ -3,6 +3,11 @@
 
 use crate::error;
 use model::{Binary, Doc, DocBuf, Result, Value};
+use storage::SPREAD;
+
+/// Added to identifiers with [`SPREAD`]: versions that do not know them refuse the row, instead of
+/// looking for the documents where they are not.
+const SPREAD_MARK: i64 = 1 << 32;
 
 /// The kind of a namespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,7 +65,7 @@ impl CatalogRow {
                     "collection"
                 },
             );
-            w.put("ident", i64::from(self.ident));
+            w.put("ident", stored_ident(self.ident));
             w.put(
                 "uuid",
                 Binary {
@@ -96,11 +101,7 @@ impl CatalogRow {
     pub fn decode(bytes: &[u8]) -> Result<CatalogRow> {
         let bad = || error::corrupt("catalog row");
         let d = Doc::new(bytes).ok_or_else(bad)?;
-        let ident = |v: Value<'_>| {
-            v.as_i64_exact()
-                .and_then(|n| u32::try_from(n).ok())
-                .ok_or_else(bad)
-        };
+        let ident = |v: Value<'_>| v.as_i64_exact().and_then(parse_ident).ok_or_else(bad);
         let Value::Binary(uuid) = d.field("uuid") else {
             return Err(bad());
         };
@@ -134,5 +135,47 @@ impl CatalogRow {
                 _ => Vec::new(),
             },
         })
+    }
+}
+
+fn stored_ident(ident: u32) -> i64 {
+    let mark = if ident & SPREAD == 0 { 0 } else { SPREAD_MARK };
+    mark + i64::from(ident)
+}
+
+fn parse_ident(stored: i64) -> Option<u32> {
+    let ident = stored.checked_sub(if stored < SPREAD_MARK { 0 } else { SPREAD_MARK })?;
+    let ident = u32::try_from(ident).ok()?;
+    (stored_ident(ident) == stored).then_some(ident)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_without_spread_documents_refuse_their_rows() {
+        for ident in [1, SPREAD - 1, SPREAD | 7] {
+            let row = CatalogRow {
+                kind: Kind::Collection,
+                ident,
+                uuid: [3; 16],
+                options: DocBuf::default(),
+                indexes: Vec::new(),
+                search: Vec::new(),
+            };
+            let stored = row.encode();
+            assert_eq!(CatalogRow::decode(stored.as_bytes()).unwrap(), row);
+            // They read a number of 32 bits.
+            let number = stored.doc().field("ident").as_i64_exact().unwrap();
+            assert_eq!(
+                u32::try_from(number).is_ok(),
+                ident & SPREAD == 0,
+                "{number}"
+            );
+        }
+        for number in [i64::from(SPREAD), SPREAD_MARK + 1, i64::MAX, -1] {
+            assert_eq!(parse_ident(number), None, "{number}");
+        }
     }
 }

@@ -17,7 +17,7 @@ use crate::index::Index;
 use crate::locks::{ClaimConflict, KeyIds, LockTable, Owner, StripeGuard};
 use crate::log::{Log, Waker};
 use crate::released::{LOOK, Registration};
-use model::{MongoError, Namespace, Result, bail, code};
+use model::{Doc, MongoError, Namespace, Result, bail, code};
 use operation::Operation;
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
@@ -25,7 +25,7 @@ use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
-use storage::{CommitPos, Engine, StorageError, Table, Unit, WriteBatch, WriteClass};
+use storage::{CommitPos, Engine, SPREAD, StorageError, Table, Unit, WriteBatch, WriteClass};
 
 /// Time series whose open buckets a process keeps beside others, before it forgets those that
 /// nobody uses.
@@ -284,6 +284,29 @@ impl Shared {
     /// Engine failures; 1 InternalError when all are used up.
     pub(crate) fn new_ident(&self) -> Result<u32> {
         self.idents.next(self.engine.as_ref())
+    }
+
+    /// The identifier of a new collection with these options.
+    ///
+    /// # Errors
+    /// As [`Shared::new_ident`]; 72 InvalidOptions when the documents have to be spread and the
+    /// engine has one machine.
+    pub(crate) fn new_collection_ident(&self, options: Doc<'_>) -> Result<u32> {
+        let ident = self.new_ident()?;
+        let engine = options.field("storageEngine").as_doc();
+        let engine = engine.and_then(|engine| engine.field("tikv").as_doc());
+        if !engine.is_some_and(|options| options.field("spread").truthy()) {
+            return Ok(ident);
+        }
+        let caps = self.engine.caps();
+        if !caps.spreads {
+            bail!(
+                code::INVALID_OPTIONS,
+                "'storageEngine.tikv.spread': the storage engine is {}, which has one machine",
+                caps.name
+            );
+        }
+        Ok(ident | SPREAD)
     }
 
     /// Whether the engine supports a new index.

@@ -93,10 +93,16 @@ impl CatalogWriter<'_> {
         uuid: [u8; 16],
     ) -> Result<(Arc<Collection>, CatalogRow)> {
         self.check_write(ns)?;
-        let view = options.doc().contains("viewOn");
+        let (kind, ident) = match options.doc().contains("viewOn") {
+            true => (Kind::View, 0),
+            false => (
+                Kind::Collection,
+                self.shared.new_collection_ident(options.doc())?,
+            ),
+        };
         let row = CatalogRow {
-            kind: if view { Kind::View } else { Kind::Collection },
-            ident: if view { 0 } else { self.shared.new_ident()? },
+            kind,
+            ident,
             uuid,
             options,
             indexes: Vec::new(),
