@@ -199,7 +199,8 @@ class Others:
         self.lock = threading.Lock()
         self.unique, self.put, self.taken, self.changes = {}, set(), {}, 0
         self.db.unique.create_index("value", unique=True)
-        self.db.create_collection("queue")
+        # Its documents lie in 16 parts.
+        self.db.create_collection("queue", storageEngine={"tikv": {"spread": True}})
         self.db.queue.create_index([("state", 1), ("number", 1)])
         watched = [self.client, servers.client()] if has_streams else []
         self.watchers = [Watcher(client.others.queue, f"stream {n}") for n, client in enumerate(watched)]

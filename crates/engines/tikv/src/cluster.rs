@@ -25,7 +25,7 @@ pub(crate) const RETRY_FOR: Duration = Duration::from_secs(25);
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// How long the locks of a commit live without a sign of life.
-const LOCKS_LIVE: Duration = Duration::from_millis(700);
+const LOCKS_LIVE: Duration = Duration::from_millis(500);
 /// Timeout of one request; a stopped store does not answer at all.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 /// Timeout of one small commit, which includes many retries by the client itself. A large one gets

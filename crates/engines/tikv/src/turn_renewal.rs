@@ -16,8 +16,8 @@ use crate::turn_row::TurnRow;
 use crate::versions::StopSignal;
 
 /// How long others wait without a sign of the holder.
-pub(crate) const HOLD: Duration = Duration::from_millis(700);
-const RENEW_EVERY: Duration = Duration::from_millis(200);
+pub(crate) const HOLD: Duration = Duration::from_millis(500);
+const RENEW_EVERY: Duration = Duration::from_millis(150);
 /// Longest time after a turn in which no other one begins.
 const REST_MAX: Duration = Duration::from_millis(200);
 
