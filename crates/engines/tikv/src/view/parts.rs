@@ -1,6 +1,7 @@
 //! Scans of documents that are spread over parts. Promises: rows in the order of their keys; the
 //! parts are read at the same time. Must not know: which part a key belongs to.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use storage::emulate::RowRequest;
@@ -18,20 +19,21 @@ impl View {
         mut left: Vec<Range<Vec<u8>>>,
         rows: &mut RowBatch,
     ) -> Result<bool> {
-        while !left.is_empty() {
+        if left.is_empty() {
+            return Ok(false);
+        }
+        loop {
             let limit = rows_of_each(wanted.rows_max.saturating_sub(rows.len()));
-            let ts = self.ts()?;
-            let mut found = self
-                .cluster
-                .scan_each(ts, &left, limit, scan_order(wanted))?;
+            let how = scan_order(wanted);
+            let found = self.cluster.scan_each(self.ts()?, &left, limit, how)?;
             let end = self.common_end(wanted, &found, limit);
-            for row in self.merge(wanted, &mut found, end.as_deref())? {
-                if !self.take(wanted, &row.0, row.1, rows)? {
+            for (key, row) in self.merge(wanted, found, end.as_deref())? {
+                if !self.take(wanted, &key, row, rows)? {
                     return Ok(true);
                 }
             }
             let Some(end) = end else {
-                break;
+                return Ok(false);
             };
             for (part, left) in (0..).zip(&mut left) {
                 let row = self.layout.row_in_part(part, &end);
@@ -42,7 +44,6 @@ impl View {
                 }
             }
         }
-        Ok(false)
     }
 
     /// The stored key up to which every part was read; `None` when all were read to their ends.
@@ -67,31 +68,26 @@ impl View {
     fn merge(
         &self,
         wanted: &RowRequest<'_>,
-        found: &mut Vec<Vec<Row>>,
+        found: Vec<Vec<Row>>,
         end: Option<&[u8]>,
     ) -> Result<Vec<Row>> {
         let is_read = |row: &Row| {
-            let stored = self.layout.stored_key(&row.0);
-            end.is_none_or(|end| {
-                if wanted.reverse {
-                    stored >= end
-                } else {
-                    stored <= end
-                }
-            })
-        };
-        let mut merged: Vec<Row> = found.drain(..).flatten().filter(is_read).collect();
-        merged.sort_unstable_by(|a, b| {
-            let order = self
-                .layout
-                .stored_key(&a.0)
-                .cmp(self.layout.stored_key(&b.0));
-            if wanted.reverse {
-                order.reverse()
+            let order = end.map(|end| self.layout.stored_key(&row.0).cmp(end));
+            let behind = if wanted.reverse {
+                Ordering::Less
             } else {
-                order
-            }
+                Ordering::Greater
+            };
+            order != Some(behind)
+        };
+        let mut merged: Vec<Row> = found.into_iter().flatten().filter(is_read).collect();
+        merged.sort_unstable_by(|a, b| {
+            let [a, b] = [a, b].map(|row| self.layout.stored_key(&row.0));
+            a.cmp(b)
         });
+        if wanted.reverse {
+            merged.reverse();
+        }
         if wanted.keys_only {
             self.read_buckets(&mut merged)?;
         }
