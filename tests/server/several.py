@@ -191,7 +191,7 @@ class Watcher(threading.Thread):
 class Others:
     """Unique values, a queue, and changes of the catalog."""
 
-    def __init__(self, servers, has_streams=True):
+    def __init__(self, servers, has_streams=True, is_spread=True):
         self.client = servers.client()
         self.direct = [servers.client(address) for address in servers.addresses]
         self.db = self.client.others
@@ -199,8 +199,8 @@ class Others:
         self.lock = threading.Lock()
         self.unique, self.put, self.taken, self.changes = {}, set(), {}, 0
         self.db.unique.create_index("value", unique=True)
-        # Its documents lie in 16 parts.
-        self.db.create_collection("queue", storageEngine={"tikv": {"spread": True}})
+        # Its documents lie in 16 parts, which earlier versions refuse.
+        self.db.create_collection("queue", **({"storageEngine": {"tikv": {"spread": True}}} if is_spread else {}))
         self.db.queue.create_index([("state", 1), ("number", 1)])
         watched = [self.client, servers.client()] if has_streams else []
         self.watchers = [Watcher(client.others.queue, f"stream {n}") for n, client in enumerate(watched)]

@@ -43,7 +43,7 @@ def main():
         for server in servers.all:
             server.binary, server.options = old[0], server.options + old[1]
         start_or_skip(servers.start)
-        application, others = Application(servers), Others(servers, has_streams=has_streams)
+        application, others = Application(servers), Others(servers, has_streams=has_streams, is_spread=False)
         for version, (binary, options) in (("the new version", new), ("the old version again", old)):
             for n in range(SERVERS):
                 time.sleep(seconds)
