@@ -50,7 +50,8 @@ pub use index::{
 };
 pub use log::{
     Audience, ConsumerState, Lifetime, Log, LogConsumer, LogKeeper, LogReader, LogSettings,
-    LogVisitor, NamespaceHash, ReferenceCounts, VisitResult, Waker, WakerGuard, Watch,
+    LogVisitor, NamespaceHash, ReferenceCounts, UnpublishedLog, VisitResult, Waker, WakerGuard,
+    Watch,
 };
 pub use names::CollectionEntry;
 pub use peers::Peer;

@@ -386,6 +386,7 @@ fn wired_tiger(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 fn engine_stats(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     w.put("version", env!("CARGO_PKG_VERSION"));
     operations_memory(s, &mut w.doc("operationsMemory"));
+    unpublished_log(s, &mut w.doc("log"));
     log_consumers(s, w);
     log_references(s, &mut w.doc("logReferences"));
     search(s, &mut w.doc("search"));
@@ -434,6 +435,17 @@ fn log_references(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     doc_fields!(w;
         "made": to_signed(counts.made), "saved": to_signed(counts.saved),
         "followed": to_signed(counts.followed)
+    );
+}
+
+/// What this server has committed and readers of the log do not see yet; zeros without a log that
+/// several servers write.
+fn unpublished_log(s: &Facts<'_>, w: &mut DocWriter<'_>) {
+    let log = s.store.feed().map(|log| log.unpublished());
+    let log = log.unwrap_or_default();
+    doc_fields!(w;
+        "unpublishedCommits": to_signed(log.commits),
+        "unpublishedSeconds": log.age_ms as f64 / 1000.0
     );
 }
 

@@ -49,6 +49,10 @@ const STILL: &[(&str, &str)] = &[
         "this server has no log; tested with search indexes",
     ),
     (
+        "serverStatus.quarry.log.",
+        "one server writes; tested with several",
+    ),
+    (
         "serverStatus.quarry.logReferences",
         "this server has no log; tested with a log",
     ),

@@ -33,7 +33,7 @@ use crate::overlay::{Overlay, WriterCache};
 use crate::ranges;
 use crate::requests;
 use crate::row_numbers::RowNumbers;
-use crate::slots::{SlotCommits, SlotPool};
+use crate::slots::{CommitOutcomes, SlotCommits, SlotPool};
 use crate::turn::Turn;
 use crate::turn_row::TurnRow;
 use crate::unit::{Begun, MemberUnit, UnitCommitter, turn_changes};
@@ -127,6 +127,7 @@ impl TikvMember {
                 cluster,
                 layout,
                 membership,
+                outcomes: CommitOutcomes::default(),
             },
             slots,
             row_numbers,
@@ -543,6 +544,8 @@ impl Engine for TikvMember {
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         sink("commits", number(self.committed.load(Ordering::Relaxed)));
         sink("conflicts", number(self.conflicts.load(Ordering::Relaxed)));
+        self.commits.outcomes.report(sink);
+        sink("lease.left_ms", number(self.commits.membership.left_ms()));
         if let Some(versions) = &self.versions {
             versions.report(sink);
         }

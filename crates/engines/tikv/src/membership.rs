@@ -7,6 +7,7 @@
 //! database ([`crate::lease`]). Must not know: commits, tables.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -56,6 +57,8 @@ pub(crate) struct Membership {
     /// The reason why it is lost for good.
     lost: Mutex<Option<String>>,
     clock: OracleClock,
+    /// Until when the lease was written last, in milliseconds of the oracle.
+    until_ms: AtomicU64,
 }
 
 impl Membership {
@@ -98,6 +101,7 @@ impl Membership {
                         duration: terms.duration,
                         lost: Mutex::default(),
                         clock: OracleClock::start(millis(at)),
+                        until_ms: AtomicU64::new(row.until_ms),
                     };
                     return Ok(Joined {
                         membership,
@@ -179,6 +183,12 @@ impl Membership {
         self.clock.now_ms()
     }
 
+    /// How long the lease holds without another renewal.
+    pub(crate) fn left_ms(&self) -> u64 {
+        let until_ms = self.until_ms.load(Ordering::Relaxed);
+        until_ms.saturating_sub(self.now_ms())
+    }
+
     /// The living member with the smallest number moves the safe point.
     ///
     /// # Errors
@@ -238,7 +248,9 @@ impl Membership {
         };
         row.until_ms = until_ms(ts);
         let written = self.cluster.commit(&mut txn, &[(key, Some(row.encode()))]);
-        written.map(|_| ()).map_err(|e| unreachable_error(step, e))
+        written.map_err(|e| unreachable_error(step, e))?;
+        self.until_ms.store(row.until_ms, Ordering::Relaxed);
+        Ok(())
     }
 }
 

@@ -7,11 +7,12 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rustc_hash::FxHashMap;
-use storage::{Result, StorageError};
+use storage::{Result, StatSink, StorageError};
 use tikv_client::{TimestampExt, Transaction};
 
 use crate::cluster::{Change, Cluster, RETRY_FOR};
@@ -113,11 +114,29 @@ impl Drop for SlotGuard<'_> {
     }
 }
 
+impl CommitOutcomes {
+    pub(crate) fn report(&self, sink: &mut StatSink<'_>) {
+        let number = |n: &AtomicU64| i64::try_from(n.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
+        sink("commits.given_up", number(&self.given_up));
+        sink("commits.looked_up", number(&self.looked_up));
+    }
+}
+
 /// Commits in slots.
 pub(crate) struct SlotCommits {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) layout: Layout,
     pub(crate) membership: Arc<Membership>,
+    pub(crate) outcomes: CommitOutcomes,
+}
+
+/// How often commits have not simply ended with an answer.
+#[derive(Default)]
+pub(crate) struct CommitOutcomes {
+    /// Others kept their locks, or the oracle did not answer.
+    pub(crate) given_up: AtomicU64,
+    /// No answer arrived; the outcome was looked up.
+    pub(crate) looked_up: AtomicU64,
 }
 
 impl SlotCommits {
@@ -156,8 +175,11 @@ impl SlotCommits {
                 let _ = self.cluster.roll_back(&mut txn);
             }
             // Its locks are removed, and the stores remember that, so nothing is applied later.
-            Err(e) if is_given_up(&e) && self.cluster.roll_back(&mut txn).is_ok() => {}
+            Err(e) if is_given_up(&e) && self.cluster.roll_back(&mut txn).is_ok() => {
+                self.outcomes.given_up.fetch_add(1, Ordering::Relaxed);
+            }
             Err(_) => {
+                self.outcomes.looked_up.fetch_add(1, Ordering::Relaxed);
                 // From here on it does not keep its own locks alive, which `resolve` meets.
                 drop(txn);
                 return self.resolve(slot, began);

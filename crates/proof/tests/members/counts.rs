@@ -247,6 +247,15 @@ fn the_log_of_changes_takes_few_requests() {
         cost.stores, cost.oracle, cost.kinds
     );
     assert!(cost.stores <= 8.0 && cost.oracle <= 4.0);
+    let status = server.send(&doc! { "serverStatus": 1i32, "$db": "admin" });
+    let quarry = status.doc().field("quarry").as_doc().expect("a section");
+    let figure = |section: &str, name: &str| {
+        let section = quarry.field(section).as_doc().expect("a section");
+        section.field(name).as_f64().expect("a number")
+    };
+    assert!(figure("log", "unpublishedSeconds") < 5.0);
+    assert!((1.0..=10_000.0).contains(&figure("engine", "lease.left_ms")));
+    assert_eq!(figure("engine", "commits.looked_up"), 0.0);
 }
 
 fn batch_len(reply: &DocBuf) -> usize {

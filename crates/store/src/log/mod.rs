@@ -37,6 +37,7 @@ pub use consumers::{ConsumerState, Lifetime, LogConsumer};
 pub(crate) use entry::{EntryList, LogRows, NewRecord, SessionFields, common, operation, uuid};
 pub use keeper::LogKeeper;
 pub(crate) use moment::LogMoment;
+pub use places::UnpublishedLog;
 pub use reader::{LogReader, LogVisitor, VisitResult};
 pub use reference_counters::ReferenceCounts;
 pub(crate) use references::{records_of_row, resolve};

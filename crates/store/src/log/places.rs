@@ -1,6 +1,7 @@
 //! The places of one member for rows that have no time yet. Promises: a place is given again only
 //! when its rows are published or were never committed. Must not know: rows, engines.
 
+use super::commit_times::wall_ms;
 use crate::format::raw_log::PLACES_END;
 use model::{MongoError, Result, code};
 use parking_lot::{Condvar, Mutex};
@@ -29,6 +30,15 @@ struct PlacesState {
     next: u32,
     committed: Vec<CommittedPlace>,
     ended: bool,
+}
+
+/// What a process has committed and not published yet, of a log that several processes write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnpublishedLog {
+    /// Number of commits, with those in progress.
+    pub commits: u64,
+    /// Age of the oldest that has ended, in milliseconds.
+    pub age_ms: u64,
 }
 
 /// A place whose rows were committed and are not published yet.
@@ -83,6 +93,20 @@ impl Places {
         });
         let count = fits.count();
         state.committed.drain(..count).collect()
+    }
+
+    /// The places that are taken, and the time of the oldest commit that waits, in milliseconds.
+    pub(super) fn unpublished(&self, now_ms: u64) -> UnpublishedLog {
+        let state = self.state.lock();
+        let oldest = state
+            .committed
+            .iter()
+            .map(|place| wall_ms(place.pos) as u64);
+        let oldest = oldest.min();
+        UnpublishedLog {
+            commits: u64::from(state.next).saturating_sub(state.free.len() as u64),
+            age_ms: oldest.map_or(0, |ms| now_ms.saturating_sub(ms)),
+        }
     }
 
     /// Gives back commits that could not be published.
@@ -152,6 +176,7 @@ impl TakenPlace<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::commit_times::{first_time_of_ms, position_of};
     use super::*;
 
     #[test]
@@ -168,6 +193,25 @@ mod tests {
         assert!(places.take_committed().is_empty());
         places.release(&some);
         assert_eq!(places.take().unwrap().number(), 0);
+    }
+
+    #[test]
+    fn what_is_not_published_has_an_age() {
+        let places = Places::default();
+        let told = |now_ms| {
+            let told = places.unpublished(now_ms);
+            [told.commits, told.age_ms]
+        };
+        assert_eq!(told(5), [0, 0]);
+        let (first, second) = (places.take().unwrap(), places.take().unwrap());
+        assert_eq!(told(5), [2, 0]);
+        let at = |ms: u64| position_of(first_time_of_ms(ms));
+        second.note_committed(at(2_000), 1, 10);
+        first.note_committed(at(1_000), 1, 10);
+        assert_eq!(told(3_500), [2, 2_500]);
+        let some = places.take_committed();
+        places.release(&some);
+        assert_eq!(told(3_500), [0, 0]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::concerned::NamespaceHash;
 use super::due::TruncationTrigger;
 use super::ended::end_member_logs;
 use super::member::{MemberLog, SharedIdents};
+use super::places::UnpublishedLog;
 use super::positions::Consumers;
 use super::reference_counters::{ReferenceCounters, ReferenceCounts};
 use super::retention::{Retention, StoredRetention, last_row};
@@ -366,6 +367,15 @@ impl Log {
             entries.saturating_sub(before.entries_total),
             bytes.saturating_sub(before.bytes_total),
         ))
+    }
+
+    /// What this process has committed and not published; nothing for a log that it writes alone.
+    pub fn unpublished(&self) -> UnpublishedLog {
+        let Some(member) = &self.member else {
+            return UnpublishedLog::default();
+        };
+        let now_ms = member.engine.shared_time_ms().unwrap_or(0);
+        member.places.unpublished(now_ms)
     }
 
     /// What was referred to, saved and looked up since the start.
