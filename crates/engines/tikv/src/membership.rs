@@ -76,7 +76,7 @@ impl Membership {
         let holder = cluster.fetch_timestamp()?;
         let until = Instant::now() + RETRY_FOR;
         loop {
-            let (mut txn, ts) = cluster.begin(false)?;
+            let (mut txn, ts) = cluster.begin_beside_others()?;
             check_not_held(cluster, layout, ts)?;
             let taken = living_numbers(cluster, layout, holder, ts)?;
             let number = find_free(&taken)?;
@@ -235,7 +235,7 @@ impl Membership {
 
     fn write(&self, until_ms: impl FnOnce(u64) -> u64) -> Result<()> {
         let step = "renewing a member's lease";
-        let (mut txn, ts) = self.cluster.begin(false)?;
+        let (mut txn, ts) = self.cluster.begin_beside_others()?;
         self.clock.set(millis(ts));
         let key = self.layout.member(self.number);
         let found = self.cluster.get_in(&mut txn, &key);

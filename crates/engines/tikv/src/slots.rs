@@ -207,7 +207,7 @@ impl SlotCommits {
         let until = Instant::now() + RETRY_FOR;
         while Instant::now() < until {
             std::thread::sleep(PAUSE);
-            let Ok((mut txn, ts)) = self.cluster.begin(false) else {
+            let Ok((mut txn, ts)) = self.cluster.begin_beside_others() else {
                 continue;
             };
             let Ok(row) = self.cluster.get_in(&mut txn, &self.layout.slot(slot.id)) else {

@@ -130,7 +130,7 @@ impl HeldTurn {
     /// Writes the row, unless another turn has begun; then false. What fails for another reason is
     /// left to the next call, or the turn expires.
     fn replace(&self, row: &mut RenewedRow, new: TurnRow) -> bool {
-        let Ok((mut txn, _)) = self.cluster.begin(false) else {
+        let Ok((mut txn, _)) = self.cluster.begin_beside_others() else {
             return true;
         };
         let stored = match self.cluster.get_in(&mut txn, &self.key) {

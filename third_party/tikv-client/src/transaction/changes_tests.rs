@@ -254,7 +254,8 @@ async fn locks_live_as_long_as_the_caller_has_set() {
             .lock_ttl(Duration::from_millis(300)),
         Keyspace::Disable,
     );
-    txn.put(vec![1], "value").await.unwrap();
+    // So large that the client would take three seconds.
+    txn.put(vec![1], vec![b'v'; 100_000]).await.unwrap();
     txn.commit().await.unwrap();
     let ttl = ttl.lock().unwrap();
     assert!((300..400).contains(&ttl[0]), "{ttl:?}");

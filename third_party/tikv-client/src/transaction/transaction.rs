@@ -1668,9 +1668,9 @@ impl<PdC: PdClient> Committer<PdC> {
     }
 
     fn calc_txn_lock_ttl(&mut self) -> u64 {
-        // Quarry: as long as the caller has set.
+        // Quarry: as long as the caller has set, whatever the size: heartbeats extend it.
         let mut lock_ttl = self.options.lock_ttl_ms.unwrap_or(DEFAULT_LOCK_TTL);
-        if self.write_size > TXN_COMMIT_BATCH_SIZE {
+        if self.options.lock_ttl_ms.is_none() && self.write_size > TXN_COMMIT_BATCH_SIZE {
             let size_mb = self.write_size as f64 / 1024.0 / 1024.0;
             lock_ttl = (TTL_FACTOR * size_mb.sqrt()) as u64;
             lock_ttl = lock_ttl.clamp(DEFAULT_LOCK_TTL, MAX_TTL);
