@@ -33,7 +33,8 @@ pub enum Error {
     #[error("Duplicate key insertion")]
     DuplicateKeyInsertion,
     /// Failed to resolve a lock
-    #[error("Failed to resolve lock")]
+    // Quarry: the locks are shown.
+    #[error("Failed to resolve lock: {}", show_locks(.0))]
     ResolveLockError(Vec<kvrpcpb::LockInfo>),
     /// Quarry: the oracle gave no time for a commit while its locks would have lived. No commit was
     /// requested for them.
@@ -160,4 +161,18 @@ macro_rules! internal_err {
     ($f:tt, $($arg:expr),+) => ({
         internal_err!(format!($f, $($arg),+))
     });
+}
+
+fn show_locks(locks: &[kvrpcpb::LockInfo]) -> String {
+    let shown = locks.iter().take(3).map(|lock| {
+        format!(
+            "begun {}, lives {} ms, type {}, key {}, primary key {}",
+            lock.lock_version,
+            lock.lock_ttl,
+            lock.lock_type,
+            lock.key.escape_ascii(),
+            lock.primary_lock.escape_ascii()
+        )
+    });
+    shown.collect::<Vec<_>>().join("; ")
 }
