@@ -454,7 +454,9 @@ fn beside_others() -> TransactionOptions {
         .heartbeat_option(HeartbeatOption::FixedTime(LOCKS_LIVE / 3))
         .retry_options(RetryOptions::new(
             Backoff::no_jitter_backoff(2, 500, 12),
-            Backoff::no_jitter_backoff(1, 100, 60),
+            // About 0.3 seconds: it holds some of its locks meanwhile, which those may need for
+            // which it waits. If they commit, it conflicts anyway.
+            Backoff::equal_jitter_backoff(2, 50, 12),
         ))
 }
 

@@ -45,6 +45,7 @@ mod exclusive;
 mod following;
 
 const PAUSE: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
 /// A lease is renewed this many times before it would expire.
 const RENEWALS: u32 = 4;
 
@@ -433,11 +434,14 @@ impl Engine for TikvMember {
     /// Applies a batch that rests on no read: after a conflict it is applied to the newer state.
     fn apply(&self, batch: &WriteBatch, _: Durability) -> Result<CommitPos> {
         let until = Instant::now() + RETRY_FOR;
+        let mut pause = PAUSE;
         loop {
             match self.commit(self.begin_unit(false, &[])?, batch) {
                 Err(StorageError::Conflict) if Instant::now() < until => {}
                 done => return done,
             }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 

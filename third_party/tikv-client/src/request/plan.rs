@@ -25,6 +25,7 @@ use crate::request::NextBatch;
 use crate::request::Shardable;
 use crate::request::{KvRequest, StoreRequest};
 use crate::stats::tikv_stats;
+use crate::timestamp::TimestampExt;
 use crate::store::HasRegionError;
 use crate::store::HasRegionErrors;
 use crate::store::KvClient;
@@ -602,6 +603,18 @@ pub struct ResolveLock<P: Plan, PdC: PdClient> {
     pub pd_client: Arc<PdC>,
     pub backoff: Backoff,
     pub keyspace: Keyspace,
+    /// Quarry: does not wait for transactions that began before it.
+    pub yields: bool,
+}
+
+impl<P: Plan, PdC: PdClient> ResolveLock<P, PdC> {
+    /// Quarry: whether one of these locks belongs to a transaction that began before this one. A
+    /// transaction that holds some of its locks while it waits for others must not wait for those:
+    /// each of two could hold what the other needs. If they commit, it conflicts anyway.
+    fn yields_to(&self, locks: &[kvrpcpb::LockInfo]) -> bool {
+        let own = self.timestamp.version();
+        self.yields && locks.iter().any(|lock| lock.lock_version < own)
+    }
 }
 
 impl<P: Plan, PdC: PdClient> Clone for ResolveLock<P, PdC> {
@@ -612,6 +625,7 @@ impl<P: Plan, PdC: PdClient> Clone for ResolveLock<P, PdC> {
             pd_client: self.pd_client.clone(),
             backoff: self.backoff.clone(),
             keyspace: self.keyspace,
+            yields: self.yields,
         }
     }
 }
@@ -646,6 +660,8 @@ where
             .await?;
             if live_locks.is_empty() {
                 result = self.inner.execute().await?;
+            } else if self.yields_to(&live_locks) {
+                return Err(Error::ResolveLockError(live_locks));
             } else {
                 match clone.backoff.next_delay_duration() {
                     None => return Err(Error::ResolveLockError(live_locks)),

@@ -69,6 +69,17 @@ impl<PdC: PdClient, P: Plan> PlanBuilder<PdC, P, Targetted> {
     }
 }
 
+impl<PdC: PdClient, P: Plan, Ph: PlanBuilderPhase> PlanBuilder<PdC, ResolveLock<P, PdC>, Ph>
+where
+    P::Result: HasLocks,
+{
+    /// Quarry: does not wait for the locks of transactions that began before.
+    pub fn yields(mut self, yields: bool) -> Self {
+        self.plan.yields = yields;
+        self
+    }
+}
+
 impl<PdC: PdClient, P: Plan, Ph: PlanBuilderPhase> PlanBuilder<PdC, P, Ph> {
     /// If there is a lock error, then resolve the lock and retry the request.
     pub fn resolve_lock(
@@ -88,6 +99,7 @@ impl<PdC: PdClient, P: Plan, Ph: PlanBuilderPhase> PlanBuilder<PdC, P, Ph> {
                 backoff,
                 pd_client: self.pd_client,
                 keyspace,
+                yields: false,
             },
             phantom: PhantomData,
         }

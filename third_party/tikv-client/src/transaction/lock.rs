@@ -97,9 +97,10 @@ pub async fn resolve_locks(
             Some(&commit_version) => Some(commit_version),
             None => {
                 // TODO: handle primary mismatch error.
+                // Quarry: the caller waits for a transaction that is in progress.
                 let mut status = lock_resolver
                     .get_txn_status_from_lock(
-                        OPTIMISTIC_BACKOFF,
+                        Backoff::no_backoff(),
                         &lock,
                         caller_start_ts,
                         current_ts,
@@ -124,7 +125,7 @@ pub async fn resolve_locks(
                     };
                     status = lock_resolver
                         .get_txn_status_from_lock(
-                            OPTIMISTIC_BACKOFF,
+                            Backoff::no_backoff(),
                             &expired,
                             caller_start_ts,
                             current_ts,
@@ -133,6 +134,11 @@ pub async fn resolve_locks(
                             keyspace,
                         )
                         .await;
+                }
+                // Quarry: its primary key is not locked yet.
+                if matches!(status, Err(Error::TxnNotFound(_))) {
+                    live_locks.push(lock);
+                    continue;
                 }
                 match &status?.kind {
                     TransactionStatusKind::Committed(ts) => {
@@ -144,9 +150,9 @@ pub async fn resolve_locks(
                         commit_versions.insert(lock.lock_version, 0);
                         Some(0)
                     }
-                    TransactionStatusKind::Locked(_, lock_info) => {
-                        live_locks.push(lock_info.clone());
-                        None
+                    TransactionStatusKind::Locked(..) => {
+                        live_locks.push(lock);
+                        continue;
                     }
                 }
             }

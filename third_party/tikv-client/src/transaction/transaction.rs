@@ -1397,6 +1397,7 @@ impl<PdC: PdClient> Committer<PdC> {
                 self.options.retry_options.lock_backoff.clone(),
                 self.keyspace,
             )
+            .yields(self.options.lock_ttl_ms.is_some())
             .retry_multi_region(self.options.retry_options.region_backoff.clone())
             .merge(CollectError)
             .extract_error()

@@ -2,6 +2,7 @@
 //! reports that and ends: `scripts/cluster.sh build` builds one that tests start by themselves, and
 //! `QUARRY_TIKV_PD` names an existing one.
 
+mod blocked;
 mod contract;
 mod doors;
 mod large;
