@@ -342,3 +342,57 @@ async fn a_lock_expires_while_the_time_of_the_oracle_stands_still() {
     assert_eq!(txn.get(vec![1]).await.unwrap(), Some(vec![5]));
     assert!(begun.elapsed() >= Duration::from_millis(300));
 }
+
+#[tokio::test]
+async fn a_commit_yields_to_a_transaction_that_began_before_it() {
+    const OWN: u64 = 100;
+    for (other, requests) in [(OWN - 1, 1), (OWN + 1, 4)] {
+        let lock = kvrpcpb::LockInfo {
+            primary_lock: vec![9],
+            key: vec![1],
+            lock_version: other,
+            lock_ttl: 10_000,
+            ..Default::default()
+        };
+        let count = Arc::new(Mutex::new(0));
+        let record = count.clone();
+        let client = MockKvClient::with_dispatch_hook(move |request: &dyn Any| {
+            if request.is::<kvrpcpb::CheckTxnStatusRequest>() {
+                let status = kvrpcpb::CheckTxnStatusResponse {
+                    lock_ttl: lock.lock_ttl,
+                    lock_info: Some(lock.clone()),
+                    ..Default::default()
+                };
+                return Ok(Box::new(status) as Box<dyn Any>);
+            }
+            if request.is::<kvrpcpb::CommitRequest>() {
+                return Ok(Box::<kvrpcpb::CommitResponse>::default() as Box<dyn Any>);
+            }
+            assert!(request.is::<kvrpcpb::PrewriteRequest>());
+            let mut count = record.lock().unwrap();
+            *count += 1;
+            let mut response = kvrpcpb::PrewriteResponse::default();
+            if *count < 4 {
+                response.errors.push(kvrpcpb::KeyError {
+                    locked: Some(lock.clone()),
+                    ..Default::default()
+                });
+            }
+            Ok(Box::new(response) as Box<dyn Any>)
+        });
+        let mut txn = Transaction::new(
+            Timestamp::from_version(OWN),
+            Arc::new(MockPdClient::new(client)),
+            optimistic()
+                .heartbeat_option(HeartbeatOption::NoHeartbeat)
+                .lock_ttl(Duration::from_millis(500)),
+            Keyspace::Disable,
+        );
+        txn.put(vec![1], "value").await.unwrap();
+        let done = txn.commit().await;
+        let gave_up = matches!(done, Err(crate::Error::ResolveLockError(_)));
+        assert_eq!(gave_up, other < OWN, "{done:?}");
+        assert!(gave_up || done.is_ok(), "{done:?}");
+        assert_eq!(*count.lock().unwrap(), requests);
+    }
+}
