@@ -185,6 +185,8 @@ impl SlotCommits {
                 return self.resolve(slot, began);
             }
         }
+        // What could not be removed must not be kept alive: the row of the slot is read next.
+        drop(txn);
         // Perhaps it was the slot that another member has taken.
         let (_, ts) = self.cluster.begin(false)?;
         let row = self.cluster.get(ts, &self.layout.slot(slot.id))?;
