@@ -1,5 +1,5 @@
-"""Three servers that all write one database in a TiKV cluster (--tikvWrites here), and faults. Usage: several.py [SECONDS [ROUND_S]].
-Needs what tikv.py needs, and a C compiler.
+"""Three servers that all write one database in a TiKV cluster (--tikvWrites here), and faults. Usage: several.py
+[SECONDS [ROUND_S [FAULT]]]; FAULT is the number of the only fault. Needs what tikv.py needs, and a C compiler.
 
 Every round has one fault: a server is killed, or suspended for longer than its lease and woken, or cut off from PD or from the store, or the
 store is killed, or PD is suspended, or the time of its oracle jumps. Clients know all three servers, as they know several mongos, and rely on their drivers: transfers of
@@ -317,7 +317,8 @@ def one_fault(servers, store, number, choose):
         ("move the oracle's time 30 s", list(range(SERVERS)), servers.move_oracle),
         ("suspend PD", list(range(SERVERS)), lambda: servers.suspend(servers.cluster.placement, AWAY_S / 3)),
     ]
-    name, concerned, fault = faults[number % len(faults)]
+    only = int(sys.argv[3]) if len(sys.argv) > 3 else number
+    name, concerned, fault = faults[only % len(faults)]
     fault()
     return name, concerned
 

@@ -36,7 +36,7 @@ mod validate_segments;
 mod view;
 mod write;
 
-pub use catalog::{CollStats, Collection, LARGE_BYTES};
+pub use catalog::{CollStats, Collection, LARGE_BYTES, asks_to_spread};
 pub use ddl::writer::CatalogWriter;
 pub use ddl::{IndexBuild, IndexEquality};
 pub use format::diff::{ChangedPaths, Paths, Set, apply as apply_diff, apply_what_fits};

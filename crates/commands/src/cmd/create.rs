@@ -327,7 +327,7 @@ fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>, buckets: bool) 
             "'pipeline' requires 'viewOn' to also be specified"
         );
     }
-    let is_spread = engine_options::asks_to_spread(a.doc("storageEngine").unwrap_or(Doc::EMPTY));
+    let is_spread = store::asks_to_spread(a.doc("storageEngine").unwrap_or(Doc::EMPTY));
     if is_spread && (a.has("viewOn") || a.bool("capped", false)) {
         let other = if a.has("viewOn") { "viewOn" } else { "capped" };
         return refuse("storageEngine.tikv.spread", other);

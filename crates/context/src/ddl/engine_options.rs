@@ -113,12 +113,6 @@ pub fn check(path: &str, doc: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the `storageEngine` option asks for the documents to be spread.
-pub fn asks_to_spread(option: Doc<'_>) -> bool {
-    let tikv = option.field("tikv").as_doc();
-    tikv.is_some_and(|options| options.field("spread").truthy())
-}
-
 /// Checks `indexOptionDefaults` of `create`.
 ///
 /// # Errors

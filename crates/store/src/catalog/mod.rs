@@ -24,4 +24,5 @@ pub(crate) use collection::State;
 pub use large::LARGE_BYTES;
 pub use row::{CatalogRow, IndexRow, Kind};
 pub(crate) use shared::Shared;
+pub use shared::asks_to_spread;
 pub use stats::CollStats;

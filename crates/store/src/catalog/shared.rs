@@ -31,6 +31,12 @@ use storage::{CommitPos, Engine, SPREAD, StorageError, Table, Unit, WriteBatch, 
 /// nobody uses.
 const BUCKET_LISTS_MAX: usize = 1024;
 
+/// Whether the option `storageEngine` of a collection asks for its documents to be spread.
+pub fn asks_to_spread(option: Doc<'_>) -> bool {
+    let tikv = option.field("tikv").as_doc();
+    tikv.is_some_and(|options| options.field("spread").truthy())
+}
+
 /// State that all collections of a store share.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
@@ -294,8 +300,7 @@ impl Shared {
     pub(crate) fn new_collection_ident(&self, options: Doc<'_>) -> Result<u32> {
         let ident = self.new_ident()?;
         let engine = options.field("storageEngine").as_doc();
-        let engine = engine.and_then(|engine| engine.field("tikv").as_doc());
-        if !engine.is_some_and(|options| options.field("spread").truthy()) {
+        if !engine.is_some_and(asks_to_spread) {
             return Ok(ident);
         }
         let caps = self.engine.caps();
