@@ -12,9 +12,10 @@ purpose=${1:-}
 pd_version=v1.1.0-beta.0.20240407022249-7179657d129b
 store_version=v0.0.0-20231125025143-65768917ffc9
 tidb_version=v1.1.0-beta.0.20210407104700-3d8084e972d1
+badger_version=v1.5.1-0.20200908111422-2e78ee155d19
 etcd_version=v0.5.0-alpha.5.0.20201117041249-9487a87e2cbd
 # The number counts changes of what is built from these versions.
-folder=$("$root/scripts/cache.sh")/tikv-$pd_version-$store_version-4
+folder=$("$root/scripts/cache.sh")/tikv-$pd_version-$store_version-5
 
 say() { echo "cluster: $*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -30,7 +31,7 @@ go_build() {
   (cd "$folder/$name" && GOFLAGS=-mod=mod GOTOOLCHAIN=local go build -ldflags=-checklinkname=0 "$@" -o "$folder/$output.new" "$package") \
     >"$folder/$name.log" 2>&1 || { tail -n 20 "$folder/$name.log" >&2; fail "$output was not built"; }
   mv "$folder/$output.new" "$folder/$output"
-  rm -rf "$folder/unistore" "$folder/tidb"
+  rm -rf "$folder/unistore" "$folder/tidb" "$folder/badger"
 }
 
 build() {
@@ -59,6 +60,8 @@ replace github.com/ngaut/unistore => ../unistore
 
 replace github.com/pingcap/tidb => ../tidb
 
+replace github.com/pingcap/badger => ../badger
+
 replace google.golang.org/grpc => google.golang.org/grpc v1.26.0
 
 replace go.etcd.io/etcd => github.com/zhangjinpeng1987/etcd $etcd_version
@@ -86,18 +89,87 @@ change() {
   rm "$folder/before"
 }
 
-# Four lines of the store are changed. It listens on every address of the machine: here on the one it is given. A reverse scan makes
+# Six places of the store are changed. It listens on every address of the machine: here on the one it is given. A reverse scan makes
 # its iterator before it says at which time it reads, so it shows what was committed later. It stores the keys of a transaction
-# with each of its locks, which TiKV does only where they are needed (asynchronous commits). And it writes the values of a transaction
+# with each of its locks, which TiKV does only where they are needed (asynchronous commits). It writes the values of a transaction
 # once more, in one entry of its log, when a reader resolves its locks: TiKV writes only that they are committed, in parts.
+# Two lost data when the store was killed. Its locks live in memory: when it starts, it reads them from its log, but not from entries
+# of the format in which it writes them; a transaction whose first row was committed before lost its other rows. And when it reads
+# the log of its engine, badger, all rows that were written in one batch get the transaction's times of the last one of them; whoever
+# asked whether another transaction of that batch is committed was told that it is not.
 store_sources() {
   copy github.com/ngaut/unistore "$store_version" unistore
   change unistore/cmd/unistore-server/main.go 's/^\tlistenAddr := .*/\tlistenAddr := conf.Server.StoreAddr/'
   change unistore/raftstore/config.go 's/^\(\t\tRaftEntryMaxSize: *\)8 \* MB,/\1256 * MB,/'
+  change unistore/raftstore/restore.go 's/^\terr1 := raftDB.IterateVLog/\tversions = make(map[uint64]uint64)\n&/'
+  change unistore/raftstore/restore.go 's/^\tif iterCnt > 0 {$/\tversions = nil\n&/'
+  change unistore/raftstore/restore.go 's/^\tif raftCmdRequest.AdminRequest != nil {$/&\n\t\tnoteSplit(\&raftCmdRequest)/'
+  change unistore/raftstore/restore.go 's/^\tvar raftCmdRequest raft_cmdpb.RaftCmdRequest$/\tif restoreLocks(entry.Data, lockStore) {\n\t\treturn nil\n\t}\n&/'
+  restore_locks >"$folder/unistore/raftstore/restore_locks.go"
+  copy github.com/pingcap/badger "$badger_version" badger
+  change badger/db.go 's/^\t\t\tUserMeta: e.UserMeta,$/\t\t\tUserMeta: append([]byte(nil), e.UserMeta...),/'
   copy github.com/pingcap/tidb "$tidb_version" tidb
   change tidb/store/mockstore/unistore/tikv/dbreader/db_reader.go 's/^\titer := r.getReverseIter()$/\tr.txn.SetReadTS(startTS)\n&/'
   change tidb/store/mockstore/unistore/tikv/server.go \
     's/^func (svr \*Server) KvPrewrite(.*{$/&\n\tif !req.UseAsyncCommit {\n\t\treq.Secondaries = nil\n\t}/'
+}
+
+# What the store does not have: it puts the locks of one entry of its log into memory; false when the entry has another format. Entries
+# that came too late were not applied: those of a region that has been split in the meantime.
+restore_locks() {
+  cat <<'EOF'
+package raftstore
+
+import (
+	"github.com/ngaut/unistore/raftstore/raftlog"
+	"github.com/pingcap/kvproto/pkg/raft_cmdpb"
+	"github.com/pingcap/tidb/store/mockstore/unistore/lockstore"
+)
+
+// The versions of the regions that were split, while the log is read at the start.
+var versions map[uint64]uint64
+
+func isTooLate(region, version uint64) bool {
+	current, wasSplit := versions[region]
+	return wasSplit && version != current
+}
+
+func noteSplit(request *raft_cmdpb.RaftCmdRequest) {
+	parts := len(request.AdminRequest.GetSplits().GetRequests())
+	if request.AdminRequest.GetSplit() != nil {
+		parts = 1
+	}
+	version := request.Header.GetRegionEpoch().GetVersion()
+	if versions != nil && parts > 0 && !isTooLate(request.Header.RegionId, version) {
+		versions[request.Header.RegionId] = version + uint64(parts)
+	}
+}
+
+func restoreLocks(data []byte, locks *lockstore.MemStore) bool {
+	if len(data) == 0 || data[0] != raftlog.CustomRaftLogFlag {
+		return false
+	}
+	entry := raftlog.NewCustom(data)
+	if isTooLate(entry.RegionID(), entry.Epoch().Ver()) {
+		return true
+	}
+	switch entry.Type() {
+	case raftlog.TypePrewrite, raftlog.TypePessimisticLock:
+		entry.IterateLock(func(key, lock []byte) { locks.Put(key, lock) })
+	case raftlog.TypeCommit:
+		entry.IterateCommit(func(key, _ []byte, _ uint64) { locks.Delete(key) })
+	case raftlog.TypeRolback:
+		entry.IterateRollback(func(key []byte, _ uint64, hasLock bool) {
+			if hasLock {
+				locks.Delete(key)
+			}
+		})
+	case raftlog.TypePessimisticRollback:
+		entry.IteratePessimisticRollback(func(key []byte) { locks.Delete(key) })
+	}
+	return true
+}
+EOF
 }
 
 free_port() {

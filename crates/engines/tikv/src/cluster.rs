@@ -442,7 +442,8 @@ fn options() -> TransactionOptions {
         .heartbeat_option(HeartbeatOption::NoHeartbeat)
         .retry_options(RetryOptions::new(
             Backoff::no_jitter_backoff(2, 500, 12),
-            Backoff::no_jitter_backoff(1, 250, 14),
+            // About 1.5 seconds. A lock whose owner has died is met at most this much too late.
+            Backoff::no_jitter_backoff(1, 50, 36),
         ))
 }
 
