@@ -4,6 +4,10 @@
 //! 24 bytes: the holder, the time from which the next turn may begin, the time until which others
 //! wait. Both times are in milliseconds of the oracle.
 
+/// How long after the turn of a member that has died no other one begins. Units have waited for it,
+/// and would wait for the next turn as well.
+const REST_MS: u64 = 200;
+
 /// A turn that was taken last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TurnRow {
@@ -42,7 +46,8 @@ impl TurnRow {
         let begin_ms = match in_turn {
             false => self.until_ms,
             true if self.holder == holder => self.next_ms,
-            true => self.next_ms.max(self.until_ms),
+            true if self.until_ms == 0 => self.next_ms,
+            true => self.next_ms.max(self.until_ms + REST_MS),
         };
         begin_ms.saturating_sub(now_ms)
     }
@@ -64,9 +69,14 @@ mod tests {
             [held.wait_ms(7, false, 699), held.wait_ms(8, false, 700)],
             [1, 0]
         );
+        // Nobody has ended it: units begin before the next turn does.
         assert_eq!(
-            [held.wait_ms(8, true, 699), held.wait_ms(7, true, 699)],
-            [1, 0]
+            [held.wait_ms(8, false, 701), held.wait_ms(8, true, 701)],
+            [0, 199]
+        );
+        assert_eq!(
+            [held.wait_ms(8, true, 900), held.wait_ms(7, true, 699)],
+            [0, 0]
         );
         let ended = TurnRow {
             next_ms: 900,
