@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs tests of the real server binary as a child process. Usage: run.sh [NAME [ARGUMENT]...]; without a name, the ordinary ones.
-# Names: kill, power, term, stream, start, journal, disk, hostile, queries, large, collections, waiting, transactions, soak-ddl, all, engines, tikv, equals, several, upgrade, reads, outage, standby, backup, bucket, strangers, private, follow. QUARRY_BIN names the binary (default: the release build).
+# Names: kill, power, term, stream, start, journal, disk, hostile, queries, large, collections, waiting, transactions, soak-ddl, all, engines, tikv, equals, several, deaths, upgrade, reads, outage, standby, backup, bucket, strangers, private, follow. QUARRY_BIN names the binary (default: the release build).
 # QUARRY_SEED repeats a run's random choices. QUARRY_IDENTS names the server's example `idents`, with which soak-ddl looks for leaked keys.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -59,6 +59,7 @@ run() {
     tikv) "$PYTHON" "$here/tikv.py" "$@" ;;
     equals) "$PYTHON" "$here/equals.py" "$@" ;;
     several) "$PYTHON" "$here/several.py" "$@" ;;
+    deaths) "$PYTHON" "$here/deaths.py" "$@" ;;
     upgrade) "$PYTHON" "$here/upgrade.py" "$@" ;;
     reads) "$PYTHON" "$here/reads.py" "$@" ;;
     outage) "$PYTHON" "$here/outage.py" "$@" ;;
@@ -68,7 +69,7 @@ run() {
     follow) "$PYTHON" "$here/follow_soak.py" "$@" ;;
     strangers) "$PYTHON" "$here/strangers.py" "$@" ;;
     private) "$PYTHON" "$here/private.py" "$@" ;;
-    *) fail "no test named '$name'; there are: kill power term stream start journal disk hostile queries large collections waiting transactions soak-ddl all engines tikv equals several reads outage standby backup bucket strangers private follow" ;;
+    *) fail "no test named '$name'; there are: kill power term stream start journal disk hostile queries large collections waiting transactions soak-ddl all engines tikv equals several deaths reads outage standby backup bucket strangers private follow" ;;
   esac
 }
 

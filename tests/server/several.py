@@ -10,6 +10,7 @@ Nobody may see an error that drivers do not repeat, except those of changes of t
 servers without a fault, and for those of a server that was killed once they have gone to another, the longest time without an answer is
 told."""
 
+import collections
 import os
 import random
 import signal
@@ -18,7 +19,7 @@ import sys
 import threading
 import time
 
-from pymongo import MongoClient
+from pymongo import MongoClient, monitoring
 from pymongo.errors import ConnectionFailure, DuplicateKeyError, OperationFailure, PyMongoError
 
 import isolation
@@ -113,20 +114,24 @@ class Pulse(threading.Thread):
     """A client of one server, or of all (n is None): reads and writes its own document all the time, and remembers how long it waited for
     answers."""
 
-    def __init__(self, servers, n):
+    def __init__(self, servers, n, pause_s=0.0):
         super().__init__(name=f"pulse-{n}", daemon=True)
         options = {"directConnection": True, "serverSelectionTimeoutMS": 500, "connectTimeoutMS": 500, "socketTimeoutMS": 30_000}
         client = servers.client() if n is None else MongoClient(f"mongodb://{servers.addresses[n]}/", **options)
         self.rows = client.pulse.rows
         self.n, self.stop, self.waits, self.last = n, threading.Event(), [], time.monotonic()
+        self.pause_s = pause_s
+
+    def once(self, number):
+        self.rows.update_one({"_id": str(self.n)}, {"$set": {"number": number}}, upsert=True)
+        self.rows.find_one({"_id": str(self.n)})
 
     def run(self):
         number = 0
-        while not self.stop.is_set():
+        while not self.stop.wait(self.pause_s):
             try:
                 number += 1
-                self.rows.update_one({"_id": str(self.n)}, {"$set": {"number": number}}, upsert=True)
-                self.rows.find_one({"_id": str(self.n)})
+                self.once(number)
             except PyMongoError:
                 time.sleep(0.02)
                 continue
@@ -188,11 +193,29 @@ class Watcher(threading.Thread):
         check(times == sorted(times), f"{self.name}: times go back")
 
 
+class Failures(monitoring.CommandListener):
+    """The last commands that have failed, which drivers may have repeated."""
+
+    def __init__(self):
+        self.last = collections.deque(maxlen=30)
+
+    def started(self, event):
+        pass
+
+    def succeeded(self, event):
+        pass
+
+    def failed(self, event):
+        why = {key: event.failure.get(key) for key in ("code", "codeName", "errmsg", "errorLabels", "errtype") if key in event.failure}
+        self.last.append(f"{time.time():.1f}: {event.command_name} at {event.connection_id[1]} after {event.duration_micros / 1e6:.2f} s: {why}")
+
+
 class Others:
     """Unique values, a queue, and changes of the catalog."""
 
     def __init__(self, servers, has_streams=True, is_spread=True):
-        self.client = servers.client()
+        self.failures = Failures()
+        self.client = servers.client(event_listeners=[self.failures])
         self.direct = [servers.client(address) for address in servers.addresses]
         self.db = self.client.others
         self.stop, self.errors, self.wrong = threading.Event(), [], []
@@ -217,7 +240,7 @@ class Others:
             try:
                 what(number, n, choose)
             except PyMongoError as e:
-                self.errors.append(f"{time.time():.1f}: {what.__name__}: {type(e).__name__}: {e}; {e.__cause__ or e.__context__!r}")
+                self.errors.append(f"{time.time():.1f}: {what.__name__}: {type(e).__name__}: {e}; {e.__cause__ or e.__context__!r}; failed before: {list(self.failures.last)}")
                 return
             n += 1
 

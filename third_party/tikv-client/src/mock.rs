@@ -78,6 +78,9 @@ pub struct MockPdClient {
     /// Quarry: no timestamp is ever given.
     #[new(default)]
     pub is_silent: bool,
+    /// Quarry: when it has seen later timestamps than each.
+    #[new(default)]
+    pub seen: Option<std::time::Instant>,
 }
 
 #[async_trait]
@@ -107,6 +110,7 @@ impl MockPdClient {
         MockPdClient {
             client: MockKvClient::default(),
             is_silent: false,
+            seen: None,
         }
     }
 
@@ -207,6 +211,10 @@ impl PdClient for MockPdClient {
             std::future::pending::<()>().await;
         }
         Ok(Timestamp::default())
+    }
+
+    fn later_than(&self, _version: u64) -> Option<std::time::Instant> {
+        self.seen
     }
 
     async fn update_safepoint(self: Arc<Self>, _safepoint: u64) -> Result<bool> {

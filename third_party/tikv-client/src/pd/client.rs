@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use futures::prelude::*;
@@ -12,6 +13,7 @@ use tokio::sync::RwLock;
 use crate::compat::stream_fn;
 use crate::kv::codec;
 use crate::pd::retry::RetryClientTrait;
+use crate::pd::seen_times::SeenTimes;
 use crate::pd::Cluster;
 use crate::pd::RetryClient;
 use crate::proto::keyspacepb;
@@ -32,6 +34,7 @@ use crate::Key;
 use crate::Result;
 use crate::SecurityManager;
 use crate::Timestamp;
+use crate::TimestampExt;
 
 /// The PdClient handles all the encoding stuff.
 ///
@@ -69,6 +72,11 @@ pub trait PdClient: Send + Sync + 'static {
 
     /// Quarry: the last of so many timestamps in a row, which nobody else gets.
     async fn get_timestamps(self: Arc<Self>, count: u32) -> Result<Timestamp>;
+
+    /// Quarry: when this process has first seen a later timestamp.
+    fn later_than(&self, _version: u64) -> Option<Instant> {
+        None
+    }
 
     async fn update_safepoint(self: Arc<Self>, safepoint: u64) -> Result<bool>;
 
@@ -222,6 +230,7 @@ pub struct PdRpcClient<KvC: KvConnect + Send + Sync + 'static = TikvConnect, Cl 
     kv_client_cache: Arc<RwLock<HashMap<String, KvC::KvClient>>>,
     enable_codec: bool,
     region_cache: RegionCache<RetryClient<Cl>>,
+    seen_times: SeenTimes,
 }
 
 #[async_trait]
@@ -263,7 +272,13 @@ impl<KvC: KvConnect + Send + Sync + 'static> PdClient for PdRpcClient<KvC> {
     }
 
     async fn get_timestamps(self: Arc<Self>, count: u32) -> Result<Timestamp> {
-        self.pd.clone().get_timestamps(count).await
+        let timestamp = self.pd.clone().get_timestamps(count).await?;
+        self.seen_times.note(timestamp.version());
+        Ok(timestamp)
+    }
+
+    fn later_than(&self, version: u64) -> Option<Instant> {
+        self.seen_times.later_than(version)
     }
 
     async fn update_safepoint(self: Arc<Self>, safepoint: u64) -> Result<bool> {
@@ -339,6 +354,7 @@ impl<KvC: KvConnect + Send + Sync + 'static, Cl> PdRpcClient<KvC, Cl> {
             kv_connect: kv_connect(security_mgr),
             enable_codec,
             region_cache: RegionCache::new(pd),
+            seen_times: SeenTimes::default(),
         })
     }
 

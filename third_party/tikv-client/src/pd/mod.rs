@@ -1,6 +1,7 @@
 mod client;
 mod cluster;
 mod retry;
+mod seen_times;
 mod timestamp;
 
 pub use self::client::PdClient;

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::mock::MockKvClient;
 use crate::mock::MockPdClient;
@@ -295,12 +295,13 @@ async fn a_commit_gives_up_when_the_oracle_is_silent() {
 }
 
 /// The oracle of these tests always gives the same time.
-#[tokio::test]
-async fn a_lock_expires_while_the_time_of_the_oracle_stands_still() {
+/// How long a reader waits for a lock of the transaction with this start timestamp, which lives for
+/// 0.3 seconds by a time that stands still. `seen`: when its process has seen a later timestamp.
+async fn read_locked(lock_version: u64, seen: Option<Instant>) -> Duration {
     let lock = kvrpcpb::LockInfo {
         primary_lock: vec![1],
         key: vec![1],
-        lock_version: 7,
+        lock_version,
         lock_ttl: 300,
         ..Default::default()
     };
@@ -316,7 +317,7 @@ async fn a_lock_expires_while_the_time_of_the_oracle_stands_still() {
             return Ok(Box::new(status) as Box<dyn Any>);
         }
         if let Some(request) = request.downcast_ref::<kvrpcpb::ResolveLockRequest>() {
-            assert_eq!((request.start_version, request.commit_version), (7, 0));
+            assert_eq!((request.start_version, request.commit_version), (lock_version, 0));
             *is_resolved = true;
             return Ok(Box::<kvrpcpb::ResolveLockResponse>::default() as Box<dyn Any>);
         }
@@ -332,15 +333,31 @@ async fn a_lock_expires_while_the_time_of_the_oracle_stands_still() {
         }
         Ok(Box::new(found) as Box<dyn Any>)
     });
+    let mut oracle = MockPdClient::new(client);
+    oracle.seen = seen;
     let mut txn = Transaction::new(
         Timestamp::from_version(9),
-        Arc::new(MockPdClient::new(client)),
+        Arc::new(oracle),
         optimistic().read_only(),
         Keyspace::Disable,
     );
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     assert_eq!(txn.get(vec![1]).await.unwrap(), Some(vec![5]));
-    assert!(begun.elapsed() >= Duration::from_millis(300));
+    begun.elapsed()
+}
+
+#[tokio::test]
+async fn a_lock_expires_while_the_time_of_the_oracle_stands_still() {
+    assert!(read_locked(7, None).await >= Duration::from_millis(300));
+}
+
+#[tokio::test]
+async fn a_lock_is_as_old_as_a_later_timestamp_that_was_seen() {
+    let seen = Instant::now() - Duration::from_millis(400);
+    assert!(read_locked(8, Some(seen)).await < Duration::from_millis(200));
+    let seen = Instant::now() - Duration::from_millis(150);
+    let waited = read_locked(6, Some(seen)).await;
+    assert!(waited >= Duration::from_millis(150), "{waited:?}");
 }
 
 #[tokio::test]

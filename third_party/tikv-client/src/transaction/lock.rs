@@ -118,7 +118,9 @@ pub async fn resolve_locks(
                     Err(Error::TxnNotFound(_)) => Some(lock.lock_ttl),
                     Err(_) => None,
                 };
-                if ttl.is_some_and(|ttl| SEEN_LOCKS.is_outwaited(lock.lock_version, ttl)) {
+                let start = lock.lock_version;
+                let begun = pd_client.later_than(start);
+                if ttl.is_some_and(|ttl| SEEN_LOCKS.is_outwaited(start, ttl, begun)) {
                     let expired = kvrpcpb::LockInfo {
                         lock_ttl: 0,
                         ..lock.clone()

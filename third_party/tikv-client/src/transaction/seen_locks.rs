@@ -21,8 +21,12 @@ struct SeenLock {
 pub(crate) struct SeenLocks(Mutex<HashMap<u64, SeenLock>>);
 
 impl SeenLocks {
-    /// Records a lock; whether it was seen with the same time to live for that long.
-    pub(crate) fn is_outwaited(&self, start_ts: u64, ttl_ms: u64) -> bool {
+    /// Records a lock; whether it was seen with the same time to live for that long, or its
+    /// transaction has begun so long ago.
+    ///
+    /// # Input
+    /// `begun`: the transaction had begun at this time.
+    pub(crate) fn is_outwaited(&self, start_ts: u64, ttl_ms: u64, begun: Option<Instant>) -> bool {
         let now = Instant::now();
         let mut seen = self.0.lock().unwrap_or_else(|e| e.into_inner());
         if seen.len() >= LOCKS_MAX {
@@ -37,6 +41,7 @@ impl SeenLocks {
             (lock.ttl_ms, lock.since) = (ttl_ms, now);
         }
         lock.last = now;
-        now - lock.since > Duration::from_millis(ttl_ms)
+        let since = begun.map_or(lock.since, |begun| begun.min(lock.since));
+        now - since > Duration::from_millis(ttl_ms)
     }
 }
