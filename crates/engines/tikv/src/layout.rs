@@ -211,6 +211,11 @@ impl Layout {
         self.key(11, &[])
     }
 
+    /// Up to which millisecond a member with this number may have numbered rows.
+    pub(crate) fn numbered(&self, number: u16) -> Vec<u8> {
+        self.key(12, &[&number.to_be_bytes()])
+    }
+
     /// The part of a counter that belongs to a slot. Parts are in the order of their counters.
     pub(crate) fn counter_part(&self, stored: &[u8], id: SlotId) -> Vec<u8> {
         self.key(0x30, &[&escape(stored), &id.to_bytes()])

@@ -32,7 +32,7 @@ use crate::moments::{AGE_MAX, OfferedMoments, RequestCombiner};
 use crate::overlay::{Overlay, WriterCache};
 use crate::ranges;
 use crate::requests;
-use crate::row_numbers::RowNumbers;
+use crate::row_numbers::{self, RowNumbers};
 use crate::slots::{CommitOutcomes, SlotCommits, SlotPool};
 use crate::turn::Turn;
 use crate::turn_row::TurnRow;
@@ -122,7 +122,7 @@ impl TikvMember {
             })?;
         }
         let slots = SlotPool::new(membership.slots(), joined.ts);
-        let row_numbers = RowNumbers::new(membership.number());
+        let row_numbers = RowNumbers::new(membership.number(), joined.numbers_from_ms);
         let member = TikvMember {
             commits: SlotCommits {
                 cluster,
@@ -466,8 +466,13 @@ impl Engine for TikvMember {
     }
 
     fn number_rows(&self, count: usize) -> Option<u64> {
+        let membership = &self.commits.membership;
         let newest_ms = millis(self.newest.load(Ordering::Acquire));
-        Some(self.row_numbers.allocate(newest_ms, count as u64))
+        let now_ms = newest_ms.min(membership.numbered_ms());
+        let first = self.row_numbers.allocate(now_ms, count as u64);
+        // More rows than a millisecond has numbers for, while the time stands still.
+        membership.extend_numbers(row_numbers::millis_of(first));
+        Some(first)
     }
 
     fn written_at(&self, table: Table, key: &[u8], after: CommitPos) -> Result<Option<CommitPos>> {

@@ -27,6 +27,8 @@ pub(crate) const SLOTS: u8 = 16;
 /// Most members of a database at a time.
 const MEMBERS_MAX: u16 = 256;
 const PAUSE: Duration = Duration::from_millis(50);
+/// How many milliseconds of row numbers a member has before the first renewal of its lease.
+const FIRST_NUMBERS_MS: u64 = 1000;
 
 /// Rows that all members read when they begin something.
 #[derive(Default)]
@@ -45,6 +47,8 @@ pub(crate) struct Joined {
     pub(crate) ts: u64,
     /// No other member was alive.
     pub(crate) is_alone: bool,
+    /// Earlier members with the number have given no number to a row from this millisecond on.
+    pub(crate) numbers_from_ms: u64,
 }
 
 /// The right of this server to write beside others.
@@ -59,6 +63,9 @@ pub(crate) struct Membership {
     clock: OracleClock,
     /// Until when the lease was written last, in milliseconds of the oracle.
     until_ms: AtomicU64,
+    /// Up to which millisecond this member may number rows. The next member with its number begins
+    /// above it: the oracle's time may stand still meanwhile.
+    numbered_ms: AtomicU64,
 }
 
 impl Membership {
@@ -81,7 +88,11 @@ impl Membership {
             let taken = living_numbers(cluster, layout, holder, ts)?;
             let number = find_free(&taken)?;
             let row = LeaseRow::new(holder, ts, terms);
+            let numbered = cluster.get(ts, &layout.numbered(number))?;
+            let numbers_from_ms = millis(ts).max(read_millis(numbered.as_deref())?) + 1;
+            let numbered_ms = numbers_from_ms + FIRST_NUMBERS_MS;
             let mut changes = vec![
+                (layout.numbered(number), Some(encode_millis(numbered_ms))),
                 (layout.roster(), Some(fence_row(holder, 0))),
                 (layout.member(number), Some(row.encode())),
                 // A server that holds the whole database has lost it.
@@ -102,11 +113,13 @@ impl Membership {
                         lost: Mutex::default(),
                         clock: OracleClock::start(millis(at)),
                         until_ms: AtomicU64::new(row.until_ms),
+                        numbered_ms: AtomicU64::new(numbered_ms),
                     };
                     return Ok(Joined {
                         membership,
                         ts: at,
                         is_alone: taken.is_empty(),
+                        numbers_from_ms,
                     });
                 }
                 Err(e) => e,
@@ -140,6 +153,25 @@ impl Membership {
     pub(crate) fn announcement(&self, id: SlotId, number: u64) -> Change {
         let row = [fence_row(self.holder, number), vec![id.slot]].concat();
         (self.layout.announcement_key(), Some(row))
+    }
+
+    /// Up to which millisecond this member may number rows.
+    pub(crate) fn numbered_ms(&self) -> u64 {
+        self.numbered_ms.load(Ordering::Acquire)
+    }
+
+    /// Lets this member number rows up to a millisecond. If that fails, the membership is lost: the
+    /// next member with the number could give the same numbers.
+    pub(crate) fn extend_numbers(&self, to_ms: u64) {
+        let renew = |ts| millis(ts) + millis_of(self.duration);
+        let until = Instant::now() + RETRY_FOR;
+        while self.numbered_ms() < to_ms && self.lost_reason().is_none() {
+            match self.write(to_ms, renew) {
+                Ok(()) => return,
+                Err(_) if Instant::now() < until => std::thread::sleep(PAUSE),
+                Err(_) => self.lose("no numbers for rows could be reserved"),
+            }
+        }
     }
 
     /// Names this member for all time.
@@ -221,7 +253,7 @@ impl Membership {
     /// # Errors
     /// Those of the cluster; [`StorageError::ReadOnly`] when another member has the number.
     pub(crate) fn renew(&self) -> Result<()> {
-        self.write(|ts| millis(ts) + millis_of(self.duration))
+        self.write(0, |ts| millis(ts) + millis_of(self.duration))
     }
 
     /// Gives the number back.
@@ -230,10 +262,12 @@ impl Membership {
     /// As [`Membership::renew`].
     pub(crate) fn leave(&self) -> Result<()> {
         self.lose("the member has left");
-        self.write(|_| 0)
+        self.write(0, |_| 0)
     }
 
-    fn write(&self, until_ms: impl FnOnce(u64) -> u64) -> Result<()> {
+    /// Writes the lease, and up to which millisecond rows are numbered: that of the lease, and at
+    /// least `numbered_ms`.
+    fn write(&self, numbered_ms: u64, until_ms: impl FnOnce(u64) -> u64) -> Result<()> {
         let step = "renewing a member's lease";
         let (mut txn, ts) = self.cluster.begin_beside_others()?;
         self.clock.set(millis(ts));
@@ -247,10 +281,32 @@ impl Membership {
             return Err(StorageError::ReadOnly { context: why });
         };
         row.until_ms = until_ms(ts);
-        let written = self.cluster.commit(&mut txn, &[(key, Some(row.encode()))]);
+        let numbered_ms = numbered_ms.max(row.until_ms).max(self.numbered_ms());
+        let numbered = self.layout.numbered(self.number);
+        let changes = [
+            (key, Some(row.encode())),
+            (numbered, Some(encode_millis(numbered_ms))),
+        ];
+        let written = self.cluster.commit(&mut txn, &changes);
         written.map_err(|e| unreachable_error(step, e))?;
         self.until_ms.store(row.until_ms, Ordering::Relaxed);
+        self.numbered_ms.fetch_max(numbered_ms, Ordering::AcqRel);
         Ok(())
+    }
+}
+
+fn encode_millis(ms: u64) -> Vec<u8> {
+    ms.to_be_bytes().to_vec()
+}
+
+/// 0 when there is no row: an earlier version wrote none.
+fn read_millis(row: Option<&[u8]>) -> Result<u64> {
+    match row {
+        None => Ok(0),
+        Some(row) => match row.try_into() {
+            Ok(bytes) => Ok(u64::from_be_bytes(bytes)),
+            Err(_) => Err(corrupt("the row that says how far rows are numbered")),
+        },
     }
 }
 

@@ -138,6 +138,29 @@ fn members_take_their_turns_while_the_time_of_the_oracle_stands_still() {
     );
 }
 
+/// A server that starts again gets the number of its earlier process, perhaps in the millisecond in
+/// which that one numbered rows.
+#[test]
+fn rows_get_new_numbers_after_a_start_while_the_time_of_the_oracle_stands_still() {
+    const COUNT: usize = 16_000;
+    let Some((cluster, _)) = cluster() else {
+        return;
+    };
+    let own = config(&cluster.pd);
+    move_oracle(&cluster.pd[0], Duration::from_secs(60));
+    let mut end = 0;
+    for _ in 0..3 {
+        let member = TikvMember::join(&own).expect("a member joins");
+        // More than were reserved when it joined: each takes nearly all numbers of a millisecond.
+        for _ in 0..1200 {
+            let first = member.number_rows(COUNT).expect("a member numbers rows");
+            assert!(first >= end, "{first} was given before {end}");
+            end = first + COUNT as u64;
+        }
+        put(&member, 1, b"one").expect("a write");
+    }
+}
+
 /// Where others wait for the lease, a server that cannot renew it reports that when the lease
 /// expires, not when the next request fails.
 #[test]
