@@ -161,6 +161,12 @@ class Application:
             self.wrong.append(f"a reader saw a sum of {found}")
         time.sleep(0.1)
 
+    def check_transfers(self):
+        """A scan finds each acknowledged transfer."""
+        acknowledged = set(self.acknowledged)
+        lost = acknowledged - {line["_id"] for line in self.clients[0].bank.ledger.find({}, {"_id": 1})}
+        check(not lost, f"{len(lost)} acknowledged transfers are lost: {list(lost)[:3]}")
+
     def end(self):
         self.stop.set()
         for thread in self.threads:
@@ -171,8 +177,7 @@ class Application:
         bank = self.clients[0].bank
         rows = list(bank.accounts.find())
         check(sum(row["balance"] for row in rows) == ACCOUNTS * BALANCE, "money was lost or made")
-        lost = set(self.acknowledged) - {line["_id"] for line in bank.ledger.find({}, {"_id": 1})}
-        check(not lost, f"{len(lost)} acknowledged transfers are lost")
+        self.check_transfers()
         check(len(self.acknowledged) > 0 and sum(self.counts.values()) > 0, "nothing was done")
         verify_collection(bank.ledger)
 

@@ -399,6 +399,7 @@ def main():
                 committed, number, waits = committed + done, number + 1, waits + waited
                 check(not application.errors and not application.wrong, f"applications saw {application.errors} {application.wrong}")
                 check(not others.errors and not others.wrong, f"clients saw {others.errors} {others.wrong}")
+                application.check_transfers()
             took = time.monotonic() - began
             for pulse in pulses:
                 pulse.stop.set()
