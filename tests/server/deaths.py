@@ -29,7 +29,7 @@ def main():
     deaths = int(sys.argv[1]) if len(sys.argv) > 1 else 6
     cluster = Cluster()
     if not hasattr(cluster, "store"):
-        say("skipped: the processes of a cluster of somebody else are not slowed down")
+        say("skipped: the store of a cluster of somebody else is not known")
         return
     with Scratch() as scratch:
         servers = Servers(scratch, cluster, f"d{SEED}-{int(time.time())}")

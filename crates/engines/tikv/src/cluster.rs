@@ -442,7 +442,7 @@ fn options() -> TransactionOptions {
         .heartbeat_option(HeartbeatOption::NoHeartbeat)
         .retry_options(RetryOptions::new(
             Backoff::no_jitter_backoff(2, 500, 12),
-            // About 1.5 seconds. A lock whose owner has died is met at most this much too late.
+            // About 1.5 seconds; the lock of a dead owner is removed within 50 ms of its end.
             Backoff::no_jitter_backoff(1, 50, 36),
         ))
 }

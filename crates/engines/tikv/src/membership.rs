@@ -163,10 +163,9 @@ impl Membership {
     /// Lets this member number rows up to a millisecond. If that fails, the membership is lost: the
     /// next member with the number could give the same numbers.
     pub(crate) fn extend_numbers(&self, to_ms: u64) {
-        let renew = |ts| millis(ts) + millis_of(self.duration);
         let until = Instant::now() + RETRY_FOR;
         while self.numbered_ms() < to_ms && self.lost_reason().is_none() {
-            match self.write(to_ms, renew) {
+            match self.extend(to_ms) {
                 Ok(()) => return,
                 Err(_) if Instant::now() < until => std::thread::sleep(PAUSE),
                 Err(_) => self.lose("no numbers for rows could be reserved"),
@@ -253,7 +252,11 @@ impl Membership {
     /// # Errors
     /// Those of the cluster; [`StorageError::ReadOnly`] when another member has the number.
     pub(crate) fn renew(&self) -> Result<()> {
-        self.write(0, |ts| millis(ts) + millis_of(self.duration))
+        self.extend(0)
+    }
+
+    fn extend(&self, numbered_ms: u64) -> Result<()> {
+        self.write(numbered_ms, |ts| millis(ts) + millis_of(self.duration))
     }
 
     /// Gives the number back.

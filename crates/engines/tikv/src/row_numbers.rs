@@ -85,6 +85,7 @@ mod tests {
         let second = numbers.allocate(EPOCH_MS, 128);
         assert!(second >= first + 128);
     }
+
     #[test]
     fn the_next_member_with_a_number_begins_above_the_last_one() {
         let ms = EPOCH_MS + 9;

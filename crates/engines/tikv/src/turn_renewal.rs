@@ -12,14 +12,12 @@ use storage::Result;
 use crate::cluster::{Change, Cluster};
 use crate::config::start;
 use crate::lease_row::millis_of;
-use crate::turn_row::TurnRow;
+use crate::turn_row::{REST_MAX, TurnRow};
 use crate::versions::StopSignal;
 
 /// How long others wait without a sign of the holder.
 pub(crate) const HOLD: Duration = Duration::from_millis(500);
 const RENEW_EVERY: Duration = Duration::from_millis(150);
-/// Longest time after a turn in which no other one begins.
-const REST_MAX: Duration = Duration::from_millis(200);
 
 /// A turn that this process has; it ends when this is dropped.
 pub(crate) struct TurnRenewal {

@@ -4,9 +4,13 @@
 //! 24 bytes: the holder, the time from which the next turn may begin, the time until which others
 //! wait. Both times are in milliseconds of the oracle.
 
-/// How long after the turn of a member that has died no other one begins. Units have waited for it,
-/// and would wait for the next turn as well.
-const REST_MS: u64 = 200;
+use std::time::Duration;
+
+use crate::lease_row::millis_of;
+
+/// Longest time after a turn in which no other one begins, so that units can begin. It is this long
+/// after the turn of a member that has died.
+pub(crate) const REST_MAX: Duration = Duration::from_millis(200);
 
 /// A turn that was taken last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +51,7 @@ impl TurnRow {
             false => self.until_ms,
             true if self.holder == holder => self.next_ms,
             true if self.until_ms == 0 => self.next_ms,
-            true => self.next_ms.max(self.until_ms + REST_MS),
+            true => self.next_ms.max(self.until_ms + millis_of(REST_MAX)),
         };
         begin_ms.saturating_sub(now_ms)
     }

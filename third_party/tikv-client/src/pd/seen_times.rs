@@ -1,12 +1,13 @@
-//! Quarry: which timestamps this process has seen, and when by its own clock. Promises: a
-//! transaction had begun at the time that is told for its start timestamp. The oracle's time stands
-//! still after it was moved ahead, so it does not tell how long ago a transaction has begun.
+//! Quarry: which timestamps this process has seen, and when by its own clock. With them it knows a
+//! least age of a transaction while the oracle's time stands still, as it does after it was moved
+//! ahead. Promises: a transaction began before the moment that `later_than` returns for its start
+//! timestamp.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// A timestamp is remembered so often, and for half a minute.
+/// One timestamp in this time is remembered, for half a minute.
 const EVERY: Duration = Duration::from_millis(20);
 const TIMES_MAX: usize = 1500;
 

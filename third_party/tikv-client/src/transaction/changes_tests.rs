@@ -294,9 +294,9 @@ async fn a_commit_gives_up_when_the_oracle_is_silent() {
     assert_eq!(*rolled_back.lock().unwrap(), [[1]]);
 }
 
-/// The oracle of these tests always gives the same time.
 /// How long a reader waits for a lock of the transaction with this start timestamp, which lives for
-/// 0.3 seconds by a time that stands still. `seen`: when its process has seen a later timestamp.
+/// 0.3 seconds by a time that stands still. `seen`: when its process has seen a later timestamp. The
+/// oracle of these tests always gives the same time.
 async fn read_locked(lock_version: u64, seen: Option<Instant>) -> Duration {
     let lock = kvrpcpb::LockInfo {
         primary_lock: vec![1],
