@@ -7,7 +7,9 @@
 //! generation is handed out only after the layers above have renewed their own caches for it. Must
 //! not know: how moments are asked for, the store.
 
-use crate::catalog::Shared;
+use crate::catalog::collection::Attachment;
+use crate::catalog::kept::KeptByIdent;
+use crate::catalog::{Collection, Shared};
 use crate::error;
 use crate::view::{CollectionCache, ReadView};
 use arc_swap::ArcSwap;
@@ -28,6 +30,8 @@ pub(crate) struct FollowerState {
     newest: ArcSwap<Generation>,
     /// Held by the reader that begins a generation; only one does at a time.
     beginning: Mutex<()>,
+    /// What readers cache with collections of all generations.
+    attachments: Arc<KeptByIdent<Attachment>>,
 }
 
 struct Generation {
@@ -40,8 +44,14 @@ struct Generation {
 }
 
 impl Generation {
-    fn new(shared: &Shared, moment: &Moment, is_renewed: bool) -> Generation {
-        let opened = Arc::new(CollectionCache::new_shared(&moment.announced));
+    fn new(
+        shared: &Shared,
+        moment: &Moment,
+        attachments: &Arc<KeptByIdent<Attachment>>,
+        is_renewed: bool,
+    ) -> Generation {
+        let opened = CollectionCache::new_shared(&moment.announced, attachments);
+        let opened = Arc::new(opened);
         let view = ReadView::of_moment(shared, moment, &opened);
         Generation {
             announced: moment.announced.clone(),
@@ -67,9 +77,12 @@ impl Generation {
 impl FollowerState {
     /// Begins at a first moment; nothing is cached yet.
     pub(crate) fn begin(shared: &Shared, moment: &Moment) -> FollowerState {
+        let attachments = Arc::default();
+        let first = Generation::new(shared, moment, &attachments, true);
         FollowerState {
-            newest: ArcSwap::from_pointee(Generation::new(shared, moment, true)),
+            newest: ArcSwap::from_pointee(first),
             beginning: Mutex::default(),
+            attachments,
         }
     }
 
@@ -77,6 +90,11 @@ impl FollowerState {
     pub(crate) fn newest(&self) -> ReadView {
         let latest = self.newest.load().latest.load_full();
         ReadView::clone(&latest)
+    }
+
+    /// The collections of the newest generation that were opened and for which `is_meant` is true.
+    pub(crate) fn list(&self, is_meant: &dyn Fn(&Collection) -> bool) -> Vec<Arc<Collection>> {
+        self.newest.load().opened.list(is_meant)
     }
 
     /// A view of now, which is expected to belong to the newest generation. `None` when it does
@@ -123,10 +141,10 @@ impl FollowerState {
         }
         if before.latest.load().pos() > Some(moment.snapshot.pos()) {
             // The moment is older than the newest generation: its view gets a cache of its own.
-            let opened = Arc::new(CollectionCache::new_shared(&moment.announced));
-            return Ok(ReadView::of_moment(shared, moment, &opened));
+            let opened = CollectionCache::new_shared(&moment.announced, &self.attachments);
+            return Ok(ReadView::of_moment(shared, moment, &Arc::new(opened)));
         }
-        let next = Arc::new(Generation::new(shared, moment, false));
+        let next = Arc::new(Generation::new(shared, moment, &self.attachments, false));
         self.newest.store(Arc::clone(&next));
         renew().inspect_err(|_| self.newest.store(before))?;
         next.is_renewed.store(true, Ordering::Release);

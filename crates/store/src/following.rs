@@ -237,6 +237,18 @@ impl Store {
         self.view_of(&moment, renew).map(Some)
     }
 
+    /// The collections that readers use and for which `is_meant` is true: the open ones, or those of
+    /// the newest moment where another process writes. `is_meant` must not call the store.
+    pub fn collections_in_use(
+        &self,
+        is_meant: &dyn Fn(&Collection) -> bool,
+    ) -> Vec<Arc<Collection>> {
+        match &self.following {
+            Some(following) => following.list(is_meant),
+            None => self.open_collections(is_meant),
+        }
+    }
+
     /// The collection as it is now. Beside other processes a handle is outdated after a change of
     /// the catalog, also by its own user.
     ///

@@ -23,7 +23,7 @@ pub(super) static WORKER: Worker = Worker {
 
 /// Draws one sample. Collections take turns in the order of their names.
 fn draw_next(service: &Service, last: &mut Option<Namespace>) -> Result<()> {
-    let mut wanting = service.store.open_collections(&PlanCache::wants_sample);
+    let mut wanting = service.store.collections_in_use(&PlanCache::wants_sample);
     wanting.sort_unstable_by(|a, b| a.ns().cmp(b.ns()));
     let is_behind = |ns: &Namespace| last.as_ref().is_none_or(|last| ns > last);
     let next = wanting.iter().find(|coll| is_behind(coll.ns()));

@@ -110,6 +110,19 @@ fn a_hundred_documents_by_an_index_are_two_requests() {
 }
 
 #[test]
+fn a_query_draws_no_sample_of_many_documents_on_another_machine() {
+    let remote = CountingServer::start_on(MemoryEngine::remote(128));
+    let all = || remote.engine.observer().all.load(Ordering::Relaxed);
+    // Plans are compared: by the index in this order, or by a scan.
+    let sorted = doc! { "find": "c", "filter": { "a": { "$gte": 1i32 }, "b": 7i32 },
+    "sort": { "a": 1i32 }, "limit": 1i32 };
+    let before = all();
+    remote.run(&sorted);
+    let reads = all() - before;
+    assert!(reads <= 10, "{reads} requests");
+}
+
+#[test]
 fn a_find_of_one_document_reads_one_document() {
     let near = CountingServer::start_on(MemoryEngine::new());
     let remote = CountingServer::start_on(MemoryEngine::remote(128));

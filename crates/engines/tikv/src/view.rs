@@ -437,7 +437,7 @@ impl FixedView for View {
         keys: &[&[u8]],
         each: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
-        if table == Table::Meta && self.counters.is_some() {
+        if keys.iter().any(|key| self.is_counter(table, key)) {
             for (n, key) in keys.iter().enumerate() {
                 if !self.get(table, key, &mut |value| each(n, Some(value)))? {
                     each(n, None);

@@ -24,8 +24,8 @@ const ENTRIES_MAX: usize = 1000;
 const FILTER_BYTES_MAX: usize = 4096;
 
 /// After the plan of a query was found to be cheap, or better than the only alternative of a scan,
-/// this many queries of its shape are not estimated: counting entries would be a good part of the
-/// time of such a query.
+/// or could not be compared without a sample, this many queries of its shape are not estimated:
+/// counting entries would be a good part of the time of such a query.
 const UNESTIMATED: u8 = 31;
 
 type Indexes = Arc<Vec<Arc<Index>>>;

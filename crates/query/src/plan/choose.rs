@@ -249,10 +249,12 @@ impl IndexChoice<'_> {
         by_id: Option<&Plan>,
     ) -> Result<CostComparison> {
         let cheap = costs.cheap(preferred)?;
+        // Without a sample, the next queries would count for nothing, too, until one is drawn.
+        let settles = cheap.is_some() || !costs.can_compare()?;
         if let Some(lookup) = lookup {
-            lookup.note_settled(cheap.is_some());
+            lookup.note_settled(settles);
         }
-        if cheap.is_some() || !costs.can_compare()? {
+        if settles {
             return Ok(CostComparison {
                 preferred: cheap,
                 cheaper: None,

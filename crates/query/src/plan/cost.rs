@@ -323,8 +323,10 @@ impl<'r> Costs<'r> {
         if reverse {
             inside.reverse();
         }
-        let number = match documents >= HITS_MIN {
-            true => inside.len() as f64 / sample.len() as f64 * self.docs,
+        // An engine on another machine estimates sizes by reading thousands of rows.
+        let by_sample = documents >= HITS_MIN || self.coll.request_rows() > 1;
+        let number = match by_sample {
+            true => inside.len() as f64 / (sample.len() as f64).max(1.0) * self.docs,
             false => self.coll.share_of_index(index, intervals)? * self.docs,
         };
         let in_order = match matches.is_empty() {

@@ -1,8 +1,8 @@
 //! Samples of a collection's documents in memory, on which the planner tests filters. Promises: the
 //! bytes are bounded for each collection and in all. A query draws a sample of a small collection
-//! only, and again only when its size has halved or doubled. Samples of large collections, and new
-//! ones after many changes, are drawn in the background. Must not know: costs, who draws in the
-//! background.
+//! only, and again only when its size has halved or doubled; none where the data is on another
+//! machine. Other samples, and new ones after many changes, are drawn in the background. Must not
+//! know: costs, who draws in the background.
 
 use model::{DocBuf, Result};
 use parking_lot::Mutex;
@@ -43,7 +43,8 @@ pub(super) struct Sample {
     bytes: usize,
     /// The number of documents of the collection when it was drawn.
     of: u64,
-    /// [`Collection::change_count`] when it was drawn.
+    /// [`Collection::change_count`] when it was drawn; beside other servers, that of an earlier
+    /// handle.
     changed: u64,
 }
 
@@ -93,7 +94,8 @@ impl Sample {
 
 impl SampleCache {
     /// The sample of a collection. For a small collection it is drawn now if none fits. For a large
-    /// one it is the last one drawn, or `None` until the first was drawn in the background.
+    /// one, or on another machine, it is the last one drawn, or `None` until the first was drawn in
+    /// the background.
     ///
     /// # Errors
     /// Engine failures.
@@ -127,6 +129,8 @@ impl SampleCache {
     }
 }
 
+/// Whether no query waits for a sample of the collection.
 fn is_large(coll: &Collection) -> bool {
-    coll.count() > SMALL_DOCUMENTS || coll.size_bytes() > SMALL_BYTES
+    // On another machine each place of a sample costs a request.
+    coll.request_rows() > 1 || coll.count() > SMALL_DOCUMENTS || coll.size_bytes() > SMALL_BYTES
 }

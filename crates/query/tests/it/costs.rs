@@ -5,14 +5,20 @@ use operation::{Operation, SystemClock};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::{AllowedIndexes, MatchFilter, SortPattern};
-use query::plan::{Access, Plan, PlanRequest, plan_read};
+use query::plan::{Access, Plan, PlanCache, PlanRequest, plan_read};
 use std::sync::Arc;
-use storage::MemoryEngine;
+use std::sync::atomic::{AtomicU64, Ordering};
+use storage::observe::{Call, ObservedEngine, Observer};
+use storage::{Caps, Engine, MemoryEngine};
 use store::{Collection, NoHooks, Store};
 
 /// 4,000 documents: `a` is 0 for all but 40, `b` has 40 values, `c` follows from `b`.
 fn collection(indexes: &[DocBuf]) -> Arc<Collection> {
-    let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(NoHooks)).unwrap();
+    collection_on(Arc::new(MemoryEngine::new()), indexes)
+}
+
+fn collection_on(engine: Arc<dyn Engine>, indexes: &[DocBuf]) -> Arc<Collection> {
+    let store = Store::open(engine, Arc::new(NoHooks)).unwrap();
     let operation = Operation::new_detached(Arc::new(SystemClock::default()));
     let writer = store.writer(&operation);
     let ns = Namespace::new("db", "c").unwrap();
@@ -120,4 +126,33 @@ fn a_scan_is_no_alternative_to_the_indexes_that_settings_allow() {
         ..PlanRequest::default()
     };
     assert_eq!(index_of(&plan_read(&c, &request).unwrap()), "i0");
+}
+
+/// Counts what a sample costs an engine on another machine, which estimates sizes by reading rows.
+#[derive(Default)]
+struct SampleCost(AtomicU64);
+
+impl Observer for SampleCost {
+    fn before_call(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+        let is_request = matches!(call, Call::Visit { .. } | Call::ApproxSize { .. });
+        self.0.fetch_add(u64::from(is_request), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_sample_from_another_machine_costs_few_requests() {
+    let engine = MemoryEngine::remote(128);
+    let engine = Arc::new(ObservedEngine::new(Arc::new(engine), SampleCost::default()));
+    let c = collection_on(engine.clone(), &[doc! { "a": 1i32 }, doc! { "b": 1i32 }]);
+    // By points the first equality is taken; the sample knows that most documents match it.
+    let both = || plan_find(&c, doc! { "a": 0i32, "b": 3i32 }, None, None);
+    let before = engine.observer().0.load(Ordering::Relaxed);
+    both();
+    let asked = engine.observer().0.load(Ordering::Relaxed) - before;
+    assert!(asked <= 10, "{asked} requests for a plan");
+    PlanCache::draw_sample(&c).unwrap();
+    let drawn = engine.observer().0.load(Ordering::Relaxed) - before - asked;
+    assert!(drawn <= 40, "{drawn} requests for a sample");
+    assert_eq!(index_of(&both()), "i1");
 }

@@ -62,8 +62,11 @@ pub struct Collection {
     opened: Option<KeptRows>,
     id_usage: Usage,
     /// What its readers cache with it, see [`Collection::attachment`].
-    attached: OnceLock<Box<dyn Any + Send + Sync>>,
+    attached: Arc<Attachment>,
 }
+
+/// What readers cache with a collection.
+pub(crate) type Attachment = OnceLock<Box<dyn Any + Send + Sync>>;
 
 /// The part of a collection that changes with its catalog row.
 #[derive(Clone)]
@@ -168,7 +171,7 @@ impl Collection {
             generation: None,
             opened: shared.has_joined.then(|| rows.keep()),
             id_usage: Usage::default(),
-            attached: OnceLock::new(),
+            attached: Arc::default(),
             ns,
             shared,
         })
@@ -186,8 +189,9 @@ impl Collection {
     pub fn id_usage(&self) -> &Usage {
         &self.id_usage
     }
-    /// A value that readers cache with the handle; created at the first call. All callers must ask
-    /// for the same type.
+    /// A value that readers cache with the handle, or, where another process writes, with the
+    /// handles of all generations; created at the first call. All callers must ask for the same
+    /// type.
     ///
     /// # Panics
     /// When another type is asked for than at first, which is a bug.
@@ -320,6 +324,11 @@ impl Collection {
     /// The current state. It may be replaced at any time, unless the caller is inside the gate.
     pub(crate) fn state(&self) -> Guard<Arc<State>> {
         self.state.load()
+    }
+
+    /// Shares what readers cache with other handles of the collection.
+    pub(crate) fn set_attachment(&mut self, attached: Arc<Attachment>) {
+        self.attached = attached;
     }
 
     /// Records with which announcements it was opened.

@@ -7,6 +7,7 @@ pub(crate) mod collection;
 pub(crate) mod dropped;
 mod idents;
 mod indexes;
+pub(crate) mod kept;
 mod large;
 mod last;
 pub(crate) mod live;

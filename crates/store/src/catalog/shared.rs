@@ -5,6 +5,7 @@
 use crate::catalog::buckets::OpenBuckets;
 use crate::catalog::dropped::DroppedIdents;
 use crate::catalog::idents::Idents;
+use crate::catalog::kept::KeptByIdent;
 use crate::catalog::large::LargestDocument;
 use crate::catalog::pins::Pins;
 use crate::catalog::row::CatalogRow;
@@ -20,16 +21,12 @@ use crate::released::{LOOK, Registration};
 use model::{Doc, MongoError, Namespace, Result, bail, code};
 use operation::Operation;
 use parking_lot::Mutex;
-use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use rustc_hash::{FxHashSet, FxHasher};
 use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 use storage::{CommitPos, Engine, SPREAD, StorageError, Table, Unit, WriteBatch, WriteClass};
-
-/// Time series whose open buckets a process keeps beside others, before it forgets those that
-/// nobody uses.
-const BUCKET_LISTS_MAX: usize = 1024;
 
 /// Whether the option `storageEngine` of a collection asks for its documents to be spread.
 pub fn asks_to_spread(option: Doc<'_>) -> bool {
@@ -70,7 +67,7 @@ pub(crate) struct Shared {
     /// written, so that no process that writes alone has changed the collection since.
     pub(crate) known_orders: Mutex<FxHashSet<u32>>,
     /// Beside other processes: the open buckets of this one, which belong to no generation.
-    open_buckets: Mutex<FxHashMap<u32, Arc<OpenBuckets>>>,
+    open_buckets: KeptByIdent<OpenBuckets>,
 }
 
 /// A hash of announcements, never 0.
@@ -184,23 +181,19 @@ impl Shared {
             large: LargestDocument::default(),
             has_joined: false,
             peer: 0,
-            open_buckets: Mutex::default(),
+            open_buckets: KeptByIdent::default(),
             known_orders: Mutex::default(),
             engine,
         })
     }
 
-    /// The open buckets of a collection; a new list where only one handle uses it.
+    /// The open buckets of a collection; a new list where only one handle uses it. Buckets that are
+    /// forgotten stay open on disk until they are swept.
     pub(crate) fn buckets_of(&self, ident: u32) -> Arc<OpenBuckets> {
-        if !self.has_joined {
-            return Arc::default();
+        match self.has_joined {
+            true => self.open_buckets.get(ident),
+            false => Arc::default(),
         }
-        let mut lists = self.open_buckets.lock();
-        if lists.len() >= BUCKET_LISTS_MAX && !lists.contains_key(&ident) {
-            // Buckets that are forgotten stay open on disk until they are swept.
-            lists.retain(|_, list| Arc::strong_count(list) > 1);
-        }
-        Arc::clone(lists.entry(ident).or_default())
     }
 
     /// The value of the mark of an open bucket: which process has opened it, and a number that

@@ -12,6 +12,8 @@ use storage::{CursorOpts, KeyRange, Table, prefix_end};
 
 /// Most halvings of a range of keys: ids may be long and differ late.
 const DEPTH_MAX: u32 = 96;
+/// Places of a sample that is read from another machine: each costs a request.
+const PLACES_REMOTE: usize = 32;
 
 /// The entries of some intervals, as far as they were counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,14 +188,16 @@ impl Collection {
     }
 
     /// Shows a sample of the latest state: the first `each` documents after each of `places` places
-    /// that are spread evenly over the data. Shows nothing for a time series or the log, which have
-    /// other keys.
+    /// that are spread evenly over the data. From another machine as many documents are read at
+    /// fewer places, which are spread evenly over the keys. Shows nothing for a time series or the
+    /// log, which have other keys.
     ///
     /// # Errors
     /// 1 InternalError for a damaged record; engine failures.
     ///
     /// # Cost
-    /// A seek and about four estimates of sizes for each place.
+    /// A seek and about four estimates of sizes for each place; from another machine a request for
+    /// each of the fewer places.
     pub fn visit_spread(
         &self,
         places: usize,
@@ -203,27 +207,54 @@ impl Collection {
         if self.is_series() || self.as_log().is_some() {
             return Ok(());
         }
-        let engine = self.shared.engine.as_ref();
-        let view = ReadView::now(engine)?;
+        let view = ReadView::now(self.shared.engine.as_ref())?;
+        let is_near = self.request_rows() == 1;
+        let (places, each) = match is_near {
+            true => (places, each),
+            false => (PLACES_REMOTE, (places * each).div_ceil(PLACES_REMOTE)),
+        };
+        let spread = self.spread_places(&view, places, is_near)?;
+        self.visit_places(&view, spread, each, f)
+    }
+
+    /// Keys that are spread evenly over the data, ascending: by estimates of sizes, or only over
+    /// the keys.
+    fn spread_places(&self, view: &ReadView, places: usize, by_size: bool) -> Result<Vec<Vec<u8>>> {
         let (low, up) = self.key_bounds();
+        let (first, last) = (
+            self.end_id(view, &low, &up, false)?,
+            self.end_id(view, &low, &up, true)?,
+        );
+        let (Some(first), Some(last)) = (first, last) else {
+            return Ok(Vec::new());
+        };
+        let [first, last] = [first, last].map(|id| [&low[..], &id].concat());
+        let mut spread = vec![first.clone()];
+        match by_size {
+            true => self.split_by_size(&first, &last, places, 0, &mut spread)?,
+            false => spread.extend(split_keys(&first, &last, places)),
+        }
+        spread.sort_unstable();
+        Ok(spread)
+    }
+
+    /// Shows up to `each` documents from each of some ascending keys on, each document once.
+    fn visit_places(
+        &self,
+        view: &ReadView,
+        places: Vec<Vec<u8>>,
+        each: usize,
+        f: &mut dyn FnMut(Doc<'_>),
+    ) -> Result<()> {
+        let engine = self.shared.engine.as_ref();
+        let (_, up) = self.key_bounds();
         let opts = CursorOpts {
             limit_hint: each,
             ..CursorOpts::default()
         };
-        let (first, last) = (
-            self.end_id(&view, &low, &up, false)?,
-            self.end_id(&view, &low, &up, true)?,
-        );
-        let (Some(first), Some(last)) = (first, last) else {
-            return Ok(());
-        };
-        let mut spread = vec![[&low[..], &first].concat()];
-        let last = [&low[..], &last].concat();
-        self.split_by_size(&spread[0].clone(), &last, places, 0, &mut spread)?;
-        spread.sort_unstable();
-        let mut damaged = None;
+        let mut is_damaged = false;
         let mut shown_up_to = Vec::new();
-        for place in spread {
+        for place in places {
             let lower = place.max(std::mem::take(&mut shown_up_to));
             let range = KeyRange::new(&lower, &up);
             let mut cursor = view.cursor(engine, Table::Doc, range, opts)?;
@@ -231,12 +262,12 @@ impl Collection {
                 shown_up_to = [key, &[0]].concat();
                 match record::read(value) {
                     Some((_, doc)) => f(doc),
-                    None => damaged = Some(key.to_vec()),
+                    None => is_damaged = true,
                 }
-                damaged.is_none()
+                !is_damaged
             };
             cursor.visit(each, show).map_err(error::storage)?;
-            if damaged.is_some() {
+            if is_damaged {
                 return Err(error::corrupt("a document"));
             }
         }

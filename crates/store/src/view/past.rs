@@ -3,6 +3,8 @@
 //! changed since is opened in its earlier form, for readers only; views of a store that follows
 //! share the collections that they open. Must not know: the current catalog.
 
+use crate::catalog::collection::Attachment;
+use crate::catalog::kept::KeptByIdent;
 use crate::catalog::pins::Pin;
 use crate::catalog::shared::hash_announced;
 use crate::catalog::{CatalogRow, Collection, Shared};
@@ -27,15 +29,28 @@ pub(crate) struct CollectionCache {
     /// The announcements up to these views, see [`storage::Moment::announced`], when views of
     /// several moments share them: apart from their documents they are the same in all of these.
     announced: Option<Vec<u8>>,
+    /// What readers cache with collections, which the caches of all moments share.
+    attachments: Arc<KeptByIdent<Attachment>>,
 }
 
 impl CollectionCache {
     /// For views of all moments with these announcements.
-    pub(crate) fn new_shared(announced: &[u8]) -> CollectionCache {
+    pub(crate) fn new_shared(
+        announced: &[u8],
+        attachments: &Arc<KeptByIdent<Attachment>>,
+    ) -> CollectionCache {
         CollectionCache {
             announced: Some(announced.to_vec()),
+            attachments: Arc::clone(attachments),
             ..CollectionCache::default()
         }
+    }
+
+    /// The collections in it for which `is_meant` is true.
+    pub(crate) fn list(&self, is_meant: &dyn Fn(&Collection) -> bool) -> Vec<Arc<Collection>> {
+        let all = self.all.lock();
+        let meant = all.values().filter(|(coll, _)| is_meant(coll));
+        meant.map(|(coll, _)| Arc::clone(coll)).collect()
     }
 }
 
@@ -98,7 +113,12 @@ impl FixedState {
     ) -> Result<Arc<Collection>> {
         let mut opened = Collection::open(shared.clone(), ns.clone(), row, self.snapshot.as_ref())?;
         match &self.opened.announced {
-            Some(announced) => opened.set_generation(announced),
+            Some(announced) => {
+                opened.set_generation(announced);
+                if row.ident != 0 {
+                    opened.set_attachment(self.opened.attachments.get(row.ident));
+                }
+            }
             // Makes every write to it fail.
             None => opened.set_dropped(),
         }

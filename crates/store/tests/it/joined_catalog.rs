@@ -97,6 +97,28 @@ fn one_of_several_transactions_creates_a_collection() {
 }
 
 #[test]
+fn what_readers_cache_outlives_changes_of_other_collections() {
+    let all = members();
+    assert!(create_in_transaction(&all[0], "kept", 0, 1).is_ok());
+    let collection = || {
+        let view = all[1].view();
+        let c = all[1].store.collection_in(&view, &named("kept")).unwrap();
+        c.unwrap()
+    };
+    let before = collection();
+    before
+        .attachment::<AtomicUsize>()
+        .store(7, Ordering::Relaxed);
+    let is_kept = |c: &Collection| c.ns().coll() == "kept";
+    assert_eq!(all[1].store.collections_in_use(&is_kept).len(), 1);
+    assert!(create_in_transaction(&all[0], "other", 0, 2).is_ok());
+    let after = collection();
+    assert!(!Arc::ptr_eq(&before, &after));
+    let cached = after.attachment::<AtomicUsize>();
+    assert_eq!(cached.load(Ordering::Relaxed), 7);
+}
+
+#[test]
 fn an_aborted_transaction_leaves_no_collection() {
     let all = members();
     let transaction = all[0].store.begin_transaction(None).unwrap();
