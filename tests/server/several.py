@@ -34,6 +34,8 @@ LISTS = 4
 AWAY_S = 13
 # Longer than the lease, too.
 JUMP_S = 30
+# Longer than any command may take, whatever happens: a cluster's requests are repeated for 25 seconds.
+HANG_S = 60
 # Errors of a change of the catalog that has met another one: it exists, it does not, it was dropped or changed meanwhile, an index was built
 # or dropped.
 MET = {26, 27, 48, 85, 86, 125, 175, 112, 117, 12587, 276}
@@ -193,19 +195,25 @@ class Watcher(threading.Thread):
         check(times == sorted(times), f"{self.name}: times go back")
 
 
-class Failures(monitoring.CommandListener):
-    """The last commands that have failed, which drivers may have repeated."""
+class Commands(monitoring.CommandListener):
+    """The last commands that have failed, which drivers may have repeated, and those without an answer."""
 
     def __init__(self):
-        self.last = collections.deque(maxlen=30)
+        self.last, self.running = collections.deque(maxlen=30), {}
 
     def started(self, event):
-        pass
+        self.running[event.request_id] = (time.monotonic(), f"{event.command_name} at {event.connection_id[1]}")
 
     def succeeded(self, event):
-        pass
+        del self.running[event.request_id]
+
+    def check_none_hangs(self):
+        now = time.monotonic()
+        hanging = [f"{what} for {now - began:.0f} s" for began, what in list(self.running.values()) if now - began > HANG_S]
+        check(not hanging, f"no answer to {hanging}; seed {SEED}")
 
     def failed(self, event):
+        del self.running[event.request_id]
         why = {key: event.failure.get(key) for key in ("code", "codeName", "errmsg", "errorLabels", "errtype") if key in event.failure}
         self.last.append(f"{time.time():.1f}: {event.command_name} at {event.connection_id[1]} after {event.duration_micros / 1e6:.2f} s: {why}")
 
@@ -214,8 +222,8 @@ class Others:
     """Unique values, a queue, and changes of the catalog."""
 
     def __init__(self, servers, has_streams=True, is_spread=True):
-        self.failures = Failures()
-        self.client = servers.client(event_listeners=[self.failures])
+        self.commands = Commands()
+        self.client = servers.client(event_listeners=[self.commands])
         self.direct = [servers.client(address) for address in servers.addresses]
         self.db = self.client.others
         self.stop, self.errors, self.wrong = threading.Event(), [], []
@@ -240,7 +248,7 @@ class Others:
             try:
                 what(number, n, choose)
             except PyMongoError as e:
-                self.errors.append(f"{time.time():.1f}: {what.__name__}: {type(e).__name__}: {e}; {e.__cause__ or e.__context__!r}; failed before: {list(self.failures.last)}")
+                self.errors.append(f"{time.time():.1f}: {what.__name__}: {type(e).__name__}: {e}; {e.__cause__ or e.__context__!r}; failed before: {list(self.commands.last)}")
                 return
             n += 1
 
@@ -399,6 +407,7 @@ def main():
                 committed, number, waits = committed + done, number + 1, waits + waited
                 check(not application.errors and not application.wrong, f"applications saw {application.errors} {application.wrong}")
                 check(not others.errors and not others.wrong, f"clients saw {others.errors} {others.wrong}")
+                others.commands.check_none_hangs()
                 application.check_transfers()
             took = time.monotonic() - began
             for pulse in pulses:

@@ -38,6 +38,7 @@ pub mod sessions;
 pub mod set_id;
 pub mod snapshots;
 mod startup_log;
+pub mod temporary_names;
 pub mod transactions;
 pub mod ttl;
 pub mod user_writes;
@@ -143,6 +144,8 @@ pub struct State {
     pub queued_writers: Arc<AtomicI64>,
     /// Whether user writes are blocked.
     pub user_writes: Arc<user_writes::UserWrites>,
+    /// Names for temporary collections.
+    pub temporary_names: temporary_names::TemporaryNames,
 }
 
 impl State {
@@ -188,6 +191,7 @@ impl Default for State {
             default_concerns: concerns::DefaultConcerns::default(),
             queued_writers: Arc::default(),
             user_writes: Arc::default(),
+            temporary_names: Default::default(),
         }
     }
 }

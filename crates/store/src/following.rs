@@ -237,8 +237,8 @@ impl Store {
         self.view_of(&moment, renew).map(Some)
     }
 
-    /// The collections that readers use and for which `is_meant` is true: the open ones, or those of
-    /// the newest moment where another process writes. `is_meant` must not call the store.
+    /// The collections that readers use and for which `is_meant` is true: the open ones, or where
+    /// another process writes those of the newest moment. `is_meant` must not call the store.
     pub fn collections_in_use(
         &self,
         is_meant: &dyn Fn(&Collection) -> bool,

@@ -122,22 +122,38 @@ fn a_start_drops_what_a_crash_left() {
             &model::doc! { "names": ["db.tmp.agg_out.0123", "db.tmp.agg_out.renamed"] },
         )
         .unwrap();
-    let s = serve(Config::default(), store.clone());
+    drop(serve(Config::default(), store.clone()));
     assert!(store.collection(&left).unwrap().is_none());
-    ask(&s, r#"{"insert": "c", "documents": [{"_id": 1}]}"#);
-    assert_eq!(
-        code(
-            &s,
-            r#"{"aggregate": "c", "pipeline": [{"$out": "t"}], "cursor": {}}"#
-        ),
-        0
-    );
     let noted = store.setting("temporaryCollections").unwrap().unwrap();
-    assert_eq!(
-        noted,
-        model::doc! { "names": [] },
-        "a finished $out leaves no note"
-    );
+    assert_eq!(noted, model::doc! { "names": [] });
+}
+
+#[test]
+fn a_finished_out_leaves_its_name_for_the_next() {
+    let store = store();
+    let s = serve(Config::default(), store.clone());
+    ask(&s, r#"{"insert": "c", "documents": [{"_id": 1}]}"#);
+    let noted = |target: &str| {
+        let stage = format!(
+            r#"{{"aggregate": "c", "pipeline": [{{"$out": "{target}"}}], "cursor": {{}}}}"#
+        );
+        assert_eq!(code(&s, &stage), 0);
+        store.setting("temporaryCollections").unwrap().unwrap()
+    };
+    let first = noted("t");
+    let names = first.doc().field("names").as_array().unwrap();
+    assert_eq!(names.iter().count(), 1);
+    assert_eq!(noted("t"), first);
+    // It would be dropped by the next start, so it must not be there.
+    let left = names.iter().next().unwrap().as_str().unwrap().to_owned();
+    let left = Namespace::parse(&left).unwrap();
+    assert!(store.collection(&left).unwrap().is_none());
+    // One that fails after it has begun gives it back, too.
+    let fails = r#"{"aggregate": 1, "pipeline": [{"$documents": [{"_id": [1]}]}, {"$out": "t"}],
+        "cursor": {}}"#;
+    assert_eq!(code(&s, fails), 53);
+    assert!(store.collection(&left).unwrap().is_none());
+    assert_eq!(noted("other"), first);
 }
 
 /// Every version of the target has as many documents as its number says, so a mixture would be

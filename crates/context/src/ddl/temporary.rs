@@ -1,7 +1,7 @@
-//! Collections that exist for one operation. Their names are stored in a setting while they exist,
-//! so that the next start finds those that a crash has left without listing all collections. Where
-//! several servers write, each has a setting of its own, and one of them drops what was left by
-//! those that have gone.
+//! Collections that exist for one operation. Their names are stored in a setting before they exist,
+//! so that the next start finds those that a crash has left without listing all collections. A name
+//! is used again by later operations, which then store nothing. Where several servers write, each
+//! has a setting of its own, and one of them drops what was left by those that have gone.
 
 use access::uuid::new_uuid;
 use model::{Doc, DocBuf, Namespace, Result};
@@ -53,6 +53,14 @@ fn record(service: &Service, change: impl FnOnce(&mut Vec<String>)) -> Result<()
     service.store.set_setting(&setting, &row)
 }
 
+/// Stores a new name.
+fn note_name(service: &Service, db: &str) -> Result<Namespace> {
+    let name = format!("tmp.agg_out.{:016x}", rand::random::<u64>());
+    let ns = Namespace::new(db, &name)?;
+    record(service, |names| names.push(ns.to_string()))?;
+    Ok(ns)
+}
+
 fn names_in(row: Doc<'_>) -> Vec<String> {
     let names = row.field("names").as_array().unwrap_or(model::Array::EMPTY);
     names
@@ -72,11 +80,10 @@ impl TemporaryCollection {
         target: &Namespace,
         options: DocBuf,
     ) -> Result<TemporaryCollection> {
-        let ns = Namespace::new(
-            target.db(),
-            &format!("tmp.agg_out.{:016x}", rand::random::<u64>()),
-        )?;
-        record(service, |names| names.push(ns.to_string()))?;
+        let ns = match service.state.temporary_names.take(target.db()) {
+            Some(ns) => ns,
+            None => note_name(service, target.db())?,
+        };
         let catalog = service.store.writer(operation);
         let coll = loop {
             match catalog.create_collection(&ns, options.clone(), new_uuid()) {
@@ -160,7 +167,7 @@ impl Drop for TemporaryCollection {
             self.change(|_| catalog.drop_collection(&ns).map(|_| ()))
                 .is_ok()
         };
-        if gone {
+        if gone && !self.service.state.temporary_names.give_back(&self.ns) {
             let name = self.ns.to_string();
             let _ = record(&self.service, |names| names.retain(|n| *n != name));
         }
