@@ -87,7 +87,12 @@ impl Store {
             return Ok(seen);
         }
         let now = self.collection(ns)?;
-        match seen.as_ref().map(Arc::as_ptr) == now.as_ref().map(Arc::as_ptr) {
+        let is_same = match (&seen, &now) {
+            // Beside other processes, any change of theirs has given it another handle.
+            (Some(seen), Some(now)) => Arc::ptr_eq(seen, now) || seen.was_opened_like(now),
+            (seen, now) => seen.is_none() && now.is_none(),
+        };
+        match is_same {
             true => Ok(seen),
             false => Err(t.catalog_error(operation, ns)),
         }

@@ -75,6 +75,7 @@ mod series;
 mod servers_log;
 mod several_catalogs;
 mod several_servers;
+mod several_transactions;
 mod skips;
 mod snapshot_ddl;
 mod snapshots;

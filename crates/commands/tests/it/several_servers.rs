@@ -45,7 +45,7 @@ impl Link for WakeFlag {
 
 pub(crate) struct Server {
     pub(crate) dispatcher: Arc<Dispatcher>,
-    conn: Connection,
+    pub(crate) conn: Connection,
     woken: Arc<WakeFlag>,
     /// Publishes the logged changes.
     _keeper: Option<LogKeeper>,

@@ -356,6 +356,11 @@ impl Collection {
         }
     }
 
+    /// Whether both were opened from the same rows, where other processes change them, too.
+    pub(crate) fn was_opened_like(&self, other: &Collection) -> bool {
+        self.opened.is_some() && self.opened == other.opened
+    }
+
     /// The commit since which its catalog row has not changed.
     pub(crate) fn catalog_commit(&self) -> CommitPos {
         CommitPos(self.unchanged_since.load(Ordering::Acquire))

@@ -15,6 +15,7 @@ pub(super) struct OpenedRows<'r> {
 }
 
 /// The same rows, kept with the collection.
+#[derive(PartialEq)]
 pub(super) struct KeptRows {
     row: CatalogRow,
     marks: Vec<Option<Vec<u8>>>,
