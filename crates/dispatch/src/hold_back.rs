@@ -42,6 +42,17 @@ fn passes_block(service: &Service, conn: &Connection, generic: &Generic<'_>) -> 
     }
 }
 
+/// Notes that the operation may write although user writes are blocked, if it may.
+///
+/// # Errors
+/// 6317500 for a client that may not ask for that.
+pub(super) fn let_pass(service: &Service, conn: &Connection, generic: &Generic<'_>) -> Result<()> {
+    if service.state.user_writes.are_blocked() && passes_block(service, conn, generic)? {
+        conn.operation.pass_block();
+    }
+    Ok(())
+}
+
 /// Whether a reading command stores its results: by a stage, or as `mapReduce`.
 fn stores(body: Doc<'_>) -> bool {
     let pipeline = body.field("pipeline").as_array();
@@ -68,8 +79,8 @@ pub(super) fn hold_back(
             true => conn.operation.pass_block(),
             false => standby::refuse(command, stores(request.body), generic)?,
         }
-    } else if service.state.user_writes.are_blocked() && passes_block(service, conn, generic)? {
-        conn.operation.pass_block();
+    } else {
+        let_pass(service, conn, generic)?;
     }
     let locked = service.state.fsync_locks.load(Ordering::Acquire) > 0;
     if locked && (command.is(flag::WRITE) || stores(request.body)) {

@@ -9,6 +9,7 @@ mod audited;
 mod authorize;
 mod begin;
 mod body;
+mod confirm;
 mod default_concerns;
 mod durability;
 mod hold_back;
@@ -233,13 +234,16 @@ impl Dispatcher {
         self.release_reply(conn);
         let store = &self.service.store;
         let found = self.find(request.body);
-        let is_repeatable = |c: &Spec| c.is(flag::RUNS_AGAIN) || c.is(flag::RETRYABLE);
-        let may_expect = found
-            .as_ref()
-            .is_ok_and(|(row, _)| is_repeatable(row.command))
-            && first
+        let in_transaction = request.body.contains("autocommit");
+        // The first statement takes the state of the transaction.
+        let is_later =
+            |c: &Spec| !c.is(flag::ENDS_TRANSACTION) && !request.body.contains("startTransaction");
+        let may_expect = first
             && !request.waited
-            && !request.body.contains("autocommit");
+            && found.as_ref().is_ok_and(|(row, _)| match in_transaction {
+                true => is_later(row.command),
+                false => row.command.is(flag::RUNS_AGAIN) || row.command.is(flag::RETRYABLE),
+            });
         let view = match may_expect {
             true => store.expect_moment()?,
             false => store.begin_moment()?,
@@ -247,7 +251,8 @@ impl Dispatcher {
         if let Some(view) = view {
             let (operation, expected) = (&conn.operation, view.expectation());
             operation.set_moment(view.pos().map_or(0, |pos| pos.0));
-            operation.expect(if may_expect { expected } else { 0 });
+            let by_unit = may_expect && !in_transaction;
+            operation.expect(if by_unit { expected } else { 0 });
             conn.set_view(Some(view));
         }
         found
@@ -380,6 +385,7 @@ impl Dispatcher {
         let closes = closes(&ctx, numbered, &outcome);
         drop(ctx);
         if let (Some(w), StatementKind::Transaction) = (&mut writes, numbered) {
+            outcome = self.confirm_statement(conn, request, command, w, outcome);
             outcome = self.end_statement(w, command, number, lsid, outcome, failed);
         }
         let done = matches!(&outcome, Ok(o) if !matches!(o, Outcome::Wait { .. }));

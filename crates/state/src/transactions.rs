@@ -239,6 +239,11 @@ impl SessionWrites {
         }
     }
 
+    /// The open transaction.
+    pub fn transaction(&self) -> Option<&Arc<Transaction>> {
+        self.running().map(|(_, transaction)| transaction)
+    }
+
     /// The open transaction with this number, for its next statement.
     ///
     /// # Errors

@@ -301,6 +301,20 @@ pub trait Engine: Reader {
     /// A position that covers this commit; hand it to [`Engine::wait_durable`].
     fn apply(&self, batch: &WriteBatch, durability: Durability) -> Result<CommitPos>;
 
+    /// As [`Reader::get_with`]. Where several processes write, it also looks for announcements, so
+    /// that views of earlier times need not ask for theirs, see [`crate::Follower::begin_moment`].
+    ///
+    /// # Errors
+    /// As [`Reader::get_with`].
+    fn get_with_announcements(
+        &self,
+        table: Table,
+        key: &[u8],
+        f: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool> {
+        self.get_with(table, key, f)
+    }
+
     /// Begins a unit that detects conflicts. `None` for an engine to which one process writes:
     /// there the locks of the caller prevent conflicts. See [`crate::Unit`].
     fn begin_checked(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {

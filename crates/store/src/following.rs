@@ -13,6 +13,7 @@ use crate::log::{Audience, Log, LogKeeper, end_time, position_of};
 use crate::peers::Peer;
 use crate::store::{JoinedData, Store, check_layout};
 use crate::view::ReadView;
+use crate::write::transaction::Transaction;
 use model::{Namespace, Result, Timestamp, bail, code};
 use operation::Operation;
 use std::sync::{Arc, OnceLock};
@@ -185,6 +186,21 @@ impl Store {
             following.keep(view);
         }
         Ok(())
+    }
+
+    /// Checks the collections to which a transaction writes, after a statement of it has run without
+    /// knowing of the last announcements. `writes`: so does the statement.
+    ///
+    /// # Errors
+    /// 112 WriteConflict when one of them has changed; why the operation may not write to one;
+    /// engine failures.
+    pub fn check_collections(
+        &self,
+        transaction: &Transaction,
+        operation: &Operation,
+        writes: bool,
+    ) -> Result<()> {
+        transaction.check_collections(operation, writes, &|ns| self.collection(ns))
     }
 
     /// The view of a moment. `renew` is called when something was announced since the newest

@@ -43,6 +43,11 @@ impl SeenAnnouncements {
         self.0.read().announced == announced
     }
 
+    /// Whether they are known at a time.
+    fn has_looked_at(&self, ts: u64) -> bool {
+        self.0.read().ts >= ts
+    }
+
     /// Whether these are the announcements at a time, if they were so at some time before it.
     fn are_at(&self, announced: &[u8], ts: u64) -> bool {
         let newest = self.0.read();
@@ -52,7 +57,8 @@ impl SeenAnnouncements {
 
 /// The announcements that a view is expected to have; they were seen at an earlier time.
 pub(crate) struct ExpectedAnnouncements {
-    announced: Vec<u8>,
+    /// `None` when it may have any: they are only noted.
+    announced: Option<Vec<u8>>,
     seen: Arc<SeenAnnouncements>,
     is_met: AtomicBool,
 }
@@ -60,7 +66,16 @@ pub(crate) struct ExpectedAnnouncements {
 impl ExpectedAnnouncements {
     pub(crate) fn new(announced: &[u8], seen: &Arc<SeenAnnouncements>) -> ExpectedAnnouncements {
         ExpectedAnnouncements {
-            announced: announced.to_vec(),
+            announced: Some(announced.to_vec()),
+            seen: Arc::clone(seen),
+            is_met: AtomicBool::new(false),
+        }
+    }
+
+    /// For a view with any announcements, which are noted.
+    pub(crate) fn any(seen: &Arc<SeenAnnouncements>) -> ExpectedAnnouncements {
+        ExpectedAnnouncements {
+            announced: None,
             seen: Arc::clone(seen),
             is_met: AtomicBool::new(false),
         }
@@ -71,7 +86,10 @@ impl ExpectedAnnouncements {
         if self.is_met.load(Ordering::Acquire) {
             return true;
         }
-        let is_met = self.seen.are_at(&self.announced, ts);
+        let is_met = match &self.announced {
+            Some(announced) => self.seen.are_at(announced, ts),
+            None => self.seen.has_looked_at(ts),
+        };
         if is_met {
             self.is_met.store(true, Ordering::Release);
         }
@@ -84,7 +102,7 @@ impl ExpectedAnnouncements {
     /// [`StorageError::Outdated`]
     pub(crate) fn compare(&self, announced: &[u8], ts: u64) -> Result<()> {
         self.seen.note(announced, ts);
-        match announced == self.announced {
+        match self.announced.as_ref().is_none_or(|own| own == announced) {
             true => {
                 self.is_met.store(true, Ordering::Release);
                 Ok(())
@@ -117,5 +135,14 @@ mod tests {
         let differs = expected.compare(b"c", 14);
         assert!(matches!(differs, Err(StorageError::Outdated)));
         assert!(!expected.is_met(14) && !seen.are(b"b"));
+    }
+
+    #[test]
+    fn a_view_with_any_announcements_notes_them_once() {
+        let seen = Arc::new(SeenAnnouncements::default());
+        let any = ExpectedAnnouncements::any(&seen);
+        assert!(!any.is_met(10) && any.compare(b"a", 10).is_ok() && any.is_met(10));
+        assert!(seen.are(b"a") && ExpectedAnnouncements::any(&seen).is_met(10));
+        assert!(!ExpectedAnnouncements::any(&seen).is_met(11));
     }
 }

@@ -41,6 +41,7 @@ use crate::versions::{StopSignal, VersionRetention};
 use crate::view::{CounterFilter, View};
 use crate::written::find_commit;
 
+mod announcing;
 mod exclusive;
 mod following;
 
@@ -334,30 +335,6 @@ impl TikvMember {
         Ok(pos)
     }
 
-    /// Commits an announcement and nothing else.
-    fn announce_alone(&self) -> Result<()> {
-        loop {
-            let unit = self.begin_unit(false, &[])?;
-            let mut slot = unit.slot;
-            slot.number += 1;
-            let change = self.commits.membership.announcement(slot.id, slot.number);
-            match self
-                .commits
-                .commit(&mut slot, unit.txn, vec![change], Vec::new())
-            {
-                Err(StorageError::Conflict) => {}
-                Ok(at) => {
-                    self.newest.fetch_max(at, Ordering::AcqRel);
-                    return Ok(());
-                }
-                Err(e) => {
-                    self.hooks.call(FlushEvent::Lost);
-                    return Err(e);
-                }
-            }
-        }
-    }
-
     /// Removes the keys of all dropped idents immediately.
     ///
     /// # Errors
@@ -443,6 +420,15 @@ impl Engine for TikvMember {
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSE_MAX);
         }
+    }
+
+    fn get_with_announcements(
+        &self,
+        table: Table,
+        key: &[u8],
+        f: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool> {
+        self.look_for_announcements()?.get(table, key, f)
     }
 
     fn begin_checked(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {

@@ -214,7 +214,7 @@ fn each_operation_takes_few_requests() {
     let cost = measure(&mut server, |server, n| {
         transfer(server, i64::from(n) + 1);
     });
-    row("transaction of ten writes", [36.0, 12.0], cost);
+    row("transaction of ten writes", [27.0, 12.0], cost);
     for (name, [stores, oracle], cost) in table {
         let is_within = cost.stores <= stores + SLACK && cost.oracle <= oracle + SLACK;
         assert!(is_within, "{name}: {} {}", cost.stores, cost.oracle);

@@ -249,7 +249,7 @@ impl Transaction {
         let seen = out.get(start..).unwrap_or_default();
         let mut same = true;
         let exists = engine
-            .get_with(table, key, &mut |value| same = value == seen)
+            .get_with_announcements(table, key, &mut |value| same = value == seen)
             .map_err(error::storage)?;
         if exists != found || !same {
             return Err(Transaction::change_error(operation, write_conflict()));
@@ -262,6 +262,39 @@ impl Transaction {
             });
         }
         Ok(found)
+    }
+
+    /// Checks that the collections to which it writes are still as it sees them; `find` finds them
+    /// as they are now. With `writes`, also that they may be written to.
+    ///
+    /// # Errors
+    /// 112 WriteConflict; why the operation may not write; those of `find`.
+    pub(crate) fn check_collections(
+        &self,
+        operation: &Operation,
+        writes: bool,
+        find: &dyn Fn(&Namespace) -> Result<Option<Arc<Collection>>>,
+    ) -> Result<()> {
+        let written = self.writes.lock();
+        let all: Vec<_> = written
+            .collections
+            .iter()
+            .map(|t| Arc::clone(&t.coll))
+            .collect();
+        drop(written);
+        for coll in all.iter().filter(|coll| !coll.is_uncommitted()) {
+            if writes {
+                self.shared.hooks.check_write(operation, coll.ns())?;
+            }
+            let same = match find(coll.ns())? {
+                Some(now) => self.view.sees_as_it_is(&now)?,
+                None => false,
+            };
+            if !same {
+                return Err(self.catalog_error(operation, coll.ns()));
+            }
+        }
+        Ok(())
     }
 
     /// Begins the unit of the commit beside other processes, if nothing on which the writes depend
