@@ -188,8 +188,8 @@ impl Store {
         Ok(())
     }
 
-    /// Checks the collections to which a transaction writes, after a statement of it has run without
-    /// knowing of the last announcements. `writes`: so does the statement.
+    /// Checks the collections to which a transaction writes, after a statement of it has run that
+    /// did not know of the last announcements. `writes`: so does the statement.
     ///
     /// # Errors
     /// 112 WriteConflict when one of them has changed; why the operation may not write to one;
