@@ -15,8 +15,9 @@ use state::transactions::SessionWrites;
 use store::Transaction;
 
 impl Dispatcher {
-    /// The outcome of a statement that has run, unless it must not run in the state of now: then
-    /// the error ends the transaction. It cannot run again, as others can whose moment is outdated.
+    /// Checks a statement that has run. When something was announced that this server did not know
+    /// of, rights, block of writes and collections are checked again; an error ends the
+    /// transaction. A statement of a transaction is not run a second time.
     pub(super) fn confirm_statement(
         &self,
         conn: &mut Connection,

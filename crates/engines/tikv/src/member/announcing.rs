@@ -33,7 +33,7 @@ impl TikvMember {
         }
     }
 
-    /// The latest state, whose first read notes the announcements.
+    /// The latest state. The first read through it also reads the announcements and records them.
     pub(super) fn look_for_announcements(&self) -> Result<View> {
         self.check_open()?;
         let view = self.at(self.newest.load(Ordering::Acquire));
