@@ -8,6 +8,7 @@ mod links;
 mod modules;
 mod natives;
 mod source;
+mod tables;
 mod text;
 mod workspaces;
 
@@ -90,6 +91,7 @@ pub(crate) fn check(root: &Path) -> Result<Summary, String> {
         match String::from_utf8(bytes) {
             Ok(content) => {
                 findings.extend(text::check(name, &content));
+                findings.extend(tables::check(name, &content));
                 if let Err(reason) = measured.add(name, &content, &packages) {
                     findings.push(Finding::new(name, 0, reason));
                 }
