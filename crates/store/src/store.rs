@@ -8,7 +8,7 @@ use crate::commit::{WriteUnit, commit};
 use crate::error;
 use crate::follow::{FollowerState, is_kept};
 use crate::format::{LAYOUT_VERSION, meta};
-use crate::handles::{CatalogLock, Handles};
+use crate::handles::{Handles, NameLocks};
 use crate::hooks::Hooks;
 use crate::log::{ConsumerState, Lifetime, Log, LogConsumer, LogReader, end_time};
 use crate::peers::Peer;
@@ -270,7 +270,7 @@ impl Store {
         if let Some(c) = self.open_handle(ns) {
             return Ok(Some(c));
         }
-        self.open_locked(&self.lock_catalog(), ns)
+        self.open_locked(&self.lock_names([ns]), ns)
     }
 
     /// Whether any collection that was opened is known to have or have had a large document.
@@ -288,21 +288,26 @@ impl Store {
         self.handles.list(is_meant)
     }
 
-    /// Waits until no change of the catalog is in progress. A handle found while its collection is
-    /// being replaced cannot be used; after this call the name leads to the new collection.
+    /// Waits for the changes of the catalog that are in progress. A handle found while its
+    /// collection is being replaced cannot be used; after this call the name leads to the new
+    /// collection.
     pub fn wait_for_catalog(&self) {
-        drop(self.lock_catalog());
+        self.handles.wait_for_names();
     }
 
-    pub(crate) fn lock_catalog(&self) -> CatalogLock<'_> {
-        self.handles.lock_catalog()
+    pub(crate) fn lock_names<'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n Namespace>,
+    ) -> NameLocks<'_> {
+        self.handles.lock_names(names)
     }
 
     pub(crate) fn open_locked(
         &self,
-        _: &CatalogLock<'_>,
+        locked: &NameLocks<'_>,
         ns: &Namespace,
     ) -> Result<Option<Arc<Collection>>> {
+        debug_assert!(locked.include(ns), "{ns} is not locked");
         if let Some(followed) = self.newest_collection(ns) {
             return followed;
         }

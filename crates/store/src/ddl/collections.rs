@@ -34,8 +34,8 @@ impl CatalogWriter<'_> {
         options: DocBuf,
         uuid: [u8; 16],
     ) -> Result<Arc<Collection>> {
-        let catalog = self.lock_catalog();
-        if self.open_locked(&catalog, ns)?.is_some() {
+        let locked = self.lock_names([ns]);
+        if self.open_locked(&locked, ns)?.is_some() {
             return Err(exists(ns));
         }
         let (c, row) = self.new_collection(ns, options, uuid)?;
@@ -58,7 +58,7 @@ impl CatalogWriter<'_> {
         let unit = WriteUnit::with_stamp(&mut batch, &mut rows).commit_through(beside_others);
         self.commit(unit.add_hook(created))
             .map_err(|e| self.shared.restart_after_conflict(self.operation, ns, e))?;
-        drop(catalog);
+        drop(locked);
         match self.begin_moment()? {
             None => Ok(c),
             // The one that belongs to the newest generation.
@@ -163,8 +163,8 @@ impl CatalogWriter<'_> {
         c: &Arc<Collection>,
         closed: ClosingGuard,
     ) -> Result<Option<usize>> {
-        let catalog = self.lock_catalog();
-        let now = self.open_locked(&catalog, ns)?;
+        let locked = self.lock_names([ns]);
+        let now = self.open_locked(&locked, ns)?;
         if !now.is_some_and(|now| Arc::ptr_eq(&now, c)) {
             return Ok(None);
         }
@@ -216,13 +216,13 @@ impl CatalogWriter<'_> {
             .iter()
             .map(|c| c.close(self.operation))
             .collect::<Result<Vec<ClosingGuard>>>()?;
-        let catalog = self.lock_catalog();
+        let locked = self.lock_names([from, to]);
         let same = |ns: &Namespace, seen: Option<&Arc<Collection>>| -> Result<bool> {
-            let now = self.open_locked(&catalog, ns)?;
+            let now = self.open_locked(&locked, ns)?;
             Ok(now.as_ref().map(Arc::as_ptr) == seen.map(Arc::as_ptr))
         };
         if !same(from, Some(&c))? || !same(to, target.as_ref())? {
-            drop((catalog, closed));
+            drop((locked, closed));
             return self.rename_collection(from, to, drop_target);
         }
         let writer = c.writer(self.operation);

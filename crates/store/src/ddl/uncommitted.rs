@@ -119,10 +119,10 @@ impl CatalogWriter<'_> {
             };
             return transaction.commit_with(self.operation, record, nothing);
         }
-        // No holder of this lock waits for gates or claims of the transaction.
-        let catalog = self.lock_catalog();
+        // No holder of these locks waits for gates or claims of the transaction.
+        let locked = self.lock_names(made.iter().map(|c| c.ns()));
         for c in &made {
-            if self.open_locked(&catalog, c.ns())?.is_some() {
+            if self.open_locked(&locked, c.ns())?.is_some() {
                 let why = format!("Namespace '{}' is already in use.", c.ns());
                 return Err(conflict(&why));
             }

@@ -1,7 +1,8 @@
 //! Inserts into time-series collections. A measurement is put as a row into the open bucket of its
 //! metadata; when a bucket is closed, the last writer that leaves it packs its rows into columns,
-//! in one commit. The head of a bucket, its mark as an open one and its index entries are committed
-//! before the first measurement that needs them. Must not know: who inserts.
+//! with other closed buckets in one commit. The head of a bucket, its mark as an open one and its
+//! index entries are committed before the first measurement that needs them. Must not know: who
+//! inserts.
 //!
 //! After a crash a bucket is in the state of some commit: with a head and rows, or packed. Buckets
 //! that were open are found by their marks and packed by later inserts.
@@ -153,19 +154,29 @@ impl Writer<'_> {
 
     /// Packs buckets without writers; when there are very many, some are left for the next insert.
     fn pack_some(&self, state: &State, mut ready: Vec<BucketKey>) -> Result<()> {
-        let mut packed = Ok(());
-        for _ in 0..ready.len().min(LEFT_OPEN.max(ready.len() / 8)) {
-            let Some(key) = ready.pop() else { break };
-            packed = self.pack(state, &key);
-            if packed.is_err() {
-                ready.push(key);
-                break;
-            }
-        }
+        let number = ready.len().min(LEFT_OPEN.max(ready.len() / 8));
+        let mut some = ready.split_off(ready.len() - number);
+        let packed = self.pack_all(state, &mut some, &|| Ok(()));
+        ready.append(&mut some);
         if !ready.is_empty() {
             self.buckets.lock().packable.append(&mut ready);
         }
         packed
+    }
+
+    /// Packs buckets without writers; those that were not packed remain in the list.
+    fn pack_all(
+        &self,
+        state: &State,
+        ready: &mut Vec<BucketKey>,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        while !ready.is_empty() {
+            go_on()?;
+            let packed = self.pack_last(state, ready)?;
+            ready.truncate(ready.len() - packed);
+        }
+        Ok(())
     }
 
     /// Assigns sequence numbers to a chunk. A collection of buckets is not in the order of its ids,
@@ -447,22 +458,33 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Packs a closed bucket into columns. The caller is inside the gate, and the bucket has no
-    /// writers.
-    fn pack(&self, state: &State, key: &BucketKey) -> Result<()> {
+    /// Packs the last of some closed buckets into columns, as many as one commit takes; returns
+    /// their number. The caller is inside the gate, and the buckets have no writers.
+    fn pack_last(&self, state: &State, closed: &[BucketKey]) -> Result<usize> {
         if self.shared.has_joined {
-            return self.pack_beside_others(state, key);
+            let Some(last) = closed.last() else {
+                return Ok(0);
+            };
+            return self.pack_beside_others(state, last).map(|()| 1);
         }
+        let options = state
+            .series
+            .clone()
+            .ok_or_else(|| error::corrupt("the options of a time-series collection"))?;
         let mut batch = BucketBatch::default();
-        if let Some(stored) = self.read_bucket(&ReadView::LATEST, key)? {
-            let options = state
-                .series
-                .clone()
-                .ok_or_else(|| error::corrupt("the options of a time-series collection"))?;
-            self.put_packed(state, &options, key, &stored, &mut batch)?;
+        let mut number = 0;
+        for key in closed.iter().rev() {
+            if let Some(stored) = self.read_bucket(&ReadView::LATEST, key)? {
+                self.put_packed(state, &options, key, &stored, &mut batch)?;
+            }
+            batch.rows.delete(Table::Cap, key);
+            number += 1;
+            if batch.rows.byte_len() >= CHUNK_BYTES {
+                break;
+            }
         }
-        batch.rows.delete(Table::Cap, key);
-        self.commit(WriteUnit::new(&batch.rows)).map(|_| ())
+        self.commit(WriteUnit::new(&batch.rows))?;
+        Ok(number)
     }
 
     /// Puts the new state of a bucket: packed, or deleted when it has no measurements.
@@ -515,14 +537,7 @@ impl Writer<'_> {
             open.close_all();
             std::mem::take(&mut open.packable)
         };
-        let mut packed = Ok(());
-        while let Some(key) = ready.pop() {
-            packed = go_on().and_then(|()| self.pack(&state, &key));
-            if packed.is_err() {
-                ready.push(key);
-                break;
-            }
-        }
+        let packed = self.pack_all(&state, &mut ready, go_on);
         self.buckets.lock().packable.append(&mut ready);
         packed
     }

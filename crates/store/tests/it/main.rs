@@ -15,6 +15,7 @@ mod joined_log;
 mod joined_series;
 mod log;
 mod mended;
+mod names;
 mod on_disk;
 mod peers;
 mod references;

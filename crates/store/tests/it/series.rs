@@ -4,8 +4,9 @@
 use crate::open;
 use model::{Doc, DocBuf, Namespace, Value, doc};
 use std::sync::Arc;
-use storage::observe::{Fault, FaultInjector, ObservedEngine};
-use storage::{MemoryEngine, Reader, Table};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use storage::observe::{Call, Fault, FaultInjector, ObservedEngine, Observer};
+use storage::{Caps, MemoryEngine, Reader, Table};
 use store::{BucketView, Change, Collection, ModifyOutcome, ReadView, SeriesRead, Store};
 
 const HOUR: i64 = 3_600_000;
@@ -484,4 +485,40 @@ fn every_commit_leaves_a_sound_collection() {
         commits += 1;
     }
     assert!(commits > 10, "{commits}");
+}
+
+/// Counts commits.
+#[derive(Default)]
+struct CommitCounter(AtomicUsize);
+
+impl Observer for CommitCounter {
+    fn before_call(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+        if let Call::Apply { .. } = call {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+}
+
+/// Measurements that come in no order close a bucket each. On an engine that flushes each commit,
+/// an insert would wait for as many flushes.
+#[test]
+fn an_insert_packs_the_buckets_it_closes_in_one_commit() {
+    let engine = Arc::new(ObservedEngine::new(
+        Arc::new(MemoryEngine::new()),
+        CommitCounter::default(),
+    ));
+    let store = Store::open(engine.clone(), Arc::new(store::NoHooks)).unwrap();
+    let c = series(&store);
+    insert(&c, &[measurement(0, 1000 * HOUR, 1)]);
+    let before = engine.observer().0.load(Ordering::SeqCst);
+    let backwards: Vec<DocBuf> = (1..=20)
+        .map(|n| measurement(n, i64::from(1000 - n) * HOUR, 1))
+        .collect();
+    insert(&c, &backwards);
+    let commits = engine.observer().0.load(Ordering::SeqCst) - before;
+    // Heads, measurements, packed buckets.
+    assert!(commits <= 3, "{commits} commits");
+    assert_eq!(ids(&all(&c)), (0..=20).rev().collect::<Vec<_>>());
+    valid(&c);
 }
