@@ -5,6 +5,7 @@ stream (soak_transactions.py); capped collections, time series, expiry, `$out`, 
 round. A round ends by kill -9, by delayed flushes and then kill -9, by a failed flush, or by SIGTERM. After it all data is compared with
 the ledgers, every collection is validated and the history of transactions is checked; at the end, the events of the whole stream. The
 newest backup is restored and read (`quarry backup drill`) after every ROUNDS rounds, and at the end; a backup that does not open is kept.
+QUARRY_ENDS lists the ends of rounds, by commas, where not all of them are wanted.
 """
 
 import collections
@@ -125,7 +126,7 @@ class Backups:
 
 class Soak:
     def __init__(self, scratch, rng, rounds_per_drill):
-        self.rounds_per_drill = rounds_per_drill
+        self.rounds_per_drill, self.ends = rounds_per_drill, (os.environ.get("QUARRY_ENDS") or ",".join(ENDS)).split(",")
         self.rng, self.device = rng, Device(scratch.path)
         self.device.set("")
         library, wrap = prepare_library(scratch.path), []
@@ -147,7 +148,7 @@ class Soak:
         gc.collect()
         gc.freeze()
         gc.disable()
-        how, watch = ENDS[number % len(ENDS)], Watch(self.server, WRITERS)
+        how, watch = self.ends[number % len(self.ends)], Watch(self.server, WRITERS)
         client, retrying = watch.client(), self.server.client(retryWrites=True, serverSelectionTimeoutMS=30000)
         self.transactions.start(self.server, number, self.rng, watch)
         self.kinds.start(client, retrying, watch)
@@ -171,7 +172,7 @@ class Soak:
         client.close()
         opened, validated = self.verify()
         say(f"  round {number} ({how}, {seconds:.0f} s): {self.summary()}; {opened} open, {validated} collections clean, longest reply "
-            f"{watch.longest_s:.2f} s of which the machine {watch.longest_waits_s:.2f}; start and checks {time.monotonic() - began:.1f} s")
+            f"{watch.longest_s:.2f} s of which the machine {watch.longest_waits_s:.2f} ({watch.longest_text[:60]}); start and checks {time.monotonic() - began:.1f} s")
 
     def verify(self):
         with self.server.client(serverSelectionTimeoutMS=20000) as client:
@@ -216,7 +217,7 @@ def main(seconds, rounds_per_drill=ROUNDS_PER_DRILL):
     with Scratch() as scratch:
         say(f"soak-all: seed {SEED}, engine {ENGINE or 'rocksdb'}")
         soak, began, number = Soak(scratch, rng, rounds_per_drill), time.monotonic(), 0
-        while time.monotonic() - began < seconds or number < len(ENDS):
+        while time.monotonic() - began < seconds or number < len(soak.ends):
             soak.round(number, min(rng.uniform(5, 15), max(seconds / 4, 2)))
             number += 1
         soak.end()

@@ -91,6 +91,7 @@ class Watch(monitoring.CommandListener):
         self.halt = threading.Event()
         self.late, self.printed = [], 0
         self.longest_s = self.longest_waits_s = 0.0
+        self.longest_text = ""
         self.file = tempfile.NamedTemporaryFile()
         self.file.write(bytes(16))
         self.file.flush()
@@ -137,7 +138,7 @@ class Watch(monitoring.CommandListener):
             if self.ending.is_set():
                 return
             if took > self.longest_s:
-                self.longest_s, self.longest_waits_s = took, self.waits_s - waits
+                self.longest_s, self.longest_waits_s, self.longest_text = took, self.waits_s - waits, text
         # A reply near the limit is judged after the next sample, when the processor waits of its time are known.
         if took > LATE_S:
             self.wait_for_sample(began + took)
