@@ -148,12 +148,10 @@ impl Shared {
         if gone.is_empty() {
             return Ok(());
         }
-        let mut records = self.dropped.records.lock();
-        let left: Vec<(Table, u32)> = records
-            .iter()
-            .filter(|r| !gone.contains(r))
-            .copied()
-            .collect();
+        let idents: Vec<u32> = gone.iter().map(|(_, ident)| *ident).collect();
+        let claim = self.dropped.claim_records(idents);
+        let mut left = self.dropped.records.lock().clone();
+        left.retain(|r| !gone.contains(r));
         for (_, ident) in gone {
             let tables: Vec<u8> = left
                 .iter()
@@ -168,13 +166,15 @@ impl Shared {
         }
         let engine = self.engine.as_ref();
         let forget = &mut |_: CommitPos| {
-            *records = left.clone();
+            let mut records = self.dropped.records.lock();
+            records.retain(|r| !gone.contains(r));
             TABLES
                 .iter()
                 .for_each(|t| notify_engine(engine, *t, &records));
         };
-        self.commit(WriteUnit::new(&batch).add_hook(forget))
-            .map(|_| ())
+        let done = self.commit(WriteUnit::new(&batch).add_hook(forget));
+        drop(claim);
+        done.map(|_| ())
     }
 
     /// Deletes the records of dropped identifiers whose keys are all gone, and keys of the others:
