@@ -1,58 +1,56 @@
 //! The open collections of a store by name, and locks on names for changes of the catalog. Promises:
 //! a name leads to one handle, which is removed when its collection is dropped or renamed; changes
-//! of different names rarely wait for each other. Must not know: how a collection is opened.
+//! of different names do not wait for each other. Must not know: how a collection is opened.
 
 use crate::catalog::Collection;
 use model::Namespace;
-use parking_lot::{Mutex, MutexGuard, RwLock};
-use rustc_hash::FxHasher;
+use parking_lot::{Condvar, Mutex, RwLock};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::HashMap;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Number of open collections that are cached.
 const HANDLES_MAX: usize = 10_000;
 
-/// Number of locks that the names share.
-const NAME_LOCKS: usize = 256;
-
 /// The open collections by name, and the locks on names.
+#[derive(Default)]
 pub(crate) struct Handles {
     open: RwLock<HashMap<Namespace, Arc<Collection>>>,
-    /// One of them is held while a collection is opened, created, dropped or renamed, until the
+    /// A name is locked while its collection is opened, created, dropped or renamed, until the
     /// commit: on an engine that flushes each commit, other names need not wait for that.
-    names: Box<[Mutex<()>]>,
+    locked: Mutex<LockedNames>,
+    unlocked: Condvar,
 }
 
-impl Default for Handles {
-    fn default() -> Handles {
-        Handles {
-            open: RwLock::default(),
-            names: (0..NAME_LOCKS).map(|_| Mutex::default()).collect(),
-        }
-    }
+#[derive(Default)]
+struct LockedNames {
+    /// The number of the lock on each name.
+    numbers: FxHashMap<Namespace, u64>,
+    next: u64,
 }
 
 /// Names that are locked. Whoever holds this must not wait for writers of a collection.
 pub(crate) struct NameLocks<'h> {
-    /// Numbers of the locks, ascending.
-    numbers: SmallVec<[usize; 2]>,
-    _guards: SmallVec<[MutexGuard<'h, ()>; 2]>,
+    handles: &'h Handles,
+    names: SmallVec<[Namespace; 2]>,
 }
 
 impl NameLocks<'_> {
     /// Whether the name is among those that are locked.
     pub(crate) fn include(&self, ns: &Namespace) -> bool {
-        self.numbers.contains(&lock_number(ns))
+        self.names.contains(ns)
     }
 }
 
-fn lock_number(ns: &Namespace) -> usize {
-    let mut hasher = FxHasher::default();
-    ns.hash(&mut hasher);
-    // The low bits of this hash are weak.
-    (hasher.finish() >> 32) as usize % NAME_LOCKS
+impl Drop for NameLocks<'_> {
+    fn drop(&mut self) {
+        let mut locked = self.handles.locked.lock();
+        for name in &self.names {
+            locked.numbers.remove(name);
+        }
+        self.handles.unlocked.notify_all();
+    }
 }
 
 impl Handles {
@@ -95,19 +93,28 @@ impl Handles {
         &self,
         names: impl IntoIterator<Item = &'n Namespace>,
     ) -> NameLocks<'_> {
-        let mut numbers: SmallVec<[usize; 2]> = names.into_iter().map(lock_number).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let locks = numbers.iter().filter_map(|n| self.names.get(*n));
-        let guards = locks.map(Mutex::lock).collect();
+        let names: SmallVec<[Namespace; 2]> = names.into_iter().cloned().collect();
+        let mut locked = self.locked.lock();
+        while names.iter().any(|n| locked.numbers.contains_key(n)) {
+            self.unlocked.wait(&mut locked);
+        }
+        let number = locked.next;
+        locked.next += 1;
+        let each = names.iter().map(|name| (name.clone(), number));
+        locked.numbers.extend(each);
+        drop(locked);
         NameLocks {
-            numbers,
-            _guards: guards,
+            handles: self,
+            names,
         }
     }
 
     /// Waits for everybody who has locked a name by now.
     pub(crate) fn wait_for_names(&self) {
-        self.names.iter().for_each(|lock| drop(lock.lock()));
+        let mut locked = self.locked.lock();
+        let next = locked.next;
+        while locked.numbers.values().any(|number| *number < next) {
+            self.unlocked.wait(&mut locked);
+        }
     }
 }
