@@ -18,6 +18,7 @@ mod perform;
 pub mod reading;
 mod reply;
 mod room;
+mod session;
 mod standby;
 mod transaction;
 mod turn;
@@ -40,6 +41,7 @@ use request::args::{Args, duplicate_field, unknown_field};
 use request::generic::{self, Generic, Lsid};
 use request::spec::{CommandCounters, CommandTable, Spec, flag};
 use request::{Outcome, Request, WaitFor};
+use session::StatementSession;
 use state::service::{REPLACED_RETRIES, Service};
 use state::transactions::SessionWrites;
 use std::cell::OnceCell;
@@ -350,10 +352,11 @@ impl Dispatcher {
             AdmissionResult::Run(ticket) => ticket,
             AdmissionResult::Wait(until_us) => return Ok(turn::wait(conn, failure, until_us)),
         };
-        session = generic
-            .lsid
-            .filter(|_| numbered != StatementKind::No)
-            .and_then(|lsid| self.service.state.sessions.writes(&lsid.id));
+        let of_session = generic.lsid.filter(|_| numbered != StatementKind::No);
+        let owner = conn.identity.digest(&self.service.access);
+        session = of_session
+            .map(|lsid| StatementSession::find(&self.service, lsid.id, owner))
+            .transpose()?;
         writes = session.as_ref().map(|s| s.lock());
         let (w, retried) = (writes.as_deref_mut(), &conn.progress.retried);
         let part = self.join(w, numbered, command, &generic, retried)?;

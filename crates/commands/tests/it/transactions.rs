@@ -11,7 +11,7 @@ use commands::{
 use model::{Binary, DocBuf, Value, doc};
 use request::WaitFor;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 use storage::{Engine, MemoryEngine};
 use store::Store;
@@ -935,4 +935,42 @@ fn open_transactions_are_shown_between_their_statements() {
     assert_eq!(running.len(), 1);
     assert_eq!(code(&t.commit()), 0);
     assert_eq!(list(&mut other, "{}").len(), 0);
+}
+
+/// A kill may come between the admission of a statement and its start.
+#[test]
+fn a_statement_of_a_killed_session_changes_nothing_outside_of_its_transaction() {
+    const STATEMENTS: i64 = 20_000;
+    let s = Server::with_documents(1);
+    let lsid = || doc! { "id": Binary { subtype: 4, bytes: &[7; 16] } };
+    let connect = || s.dispatcher.connect("127.0.0.1:1");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut conn, kill) = (connect(), doc! { "killSessions": [&lsid()] });
+            while !done.load(Ordering::Relaxed) {
+                send(&s.dispatcher, &mut conn, "admin", kill.doc());
+            }
+        });
+        let mut conn = connect();
+        for number in 1..=STATEMENTS {
+            let update = doc! {
+                "update": "c",
+                "updates": [{ "q": { "_id": 0i32 }, "u": { "$inc": { "a": 1i32 } } }],
+                "lsid": &lsid(),
+                "txnNumber": number,
+                "startTransaction": true,
+                "autocommit": false,
+            };
+            let reply = send(&s.dispatcher, &mut conn, "db", update.doc());
+            // 11601: the kill came while it ran.
+            assert!(matches!(code(&reply), 0 | 11601), "{reply:?}");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let mut conn = connect();
+    let kill = doc! { "killAllSessions": [] };
+    send(&s.dispatcher, &mut conn, "admin", kill.doc());
+    assert_eq!(pairs(&s.client(2).run(FIND)), [(0, 0)]);
+    assert_eq!(s.dispatcher.service().state.transactions.open(), 0);
 }

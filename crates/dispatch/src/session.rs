@@ -1,0 +1,63 @@
+//! The session of a statement with a number. Promises: there always is one, also when somebody
+//! kills the session while the statement begins; a transaction that the killer found in use is
+//! aborted when the statement ends. Must not know: what the statement does.
+
+use model::Result;
+use parking_lot::{Mutex, MutexGuard};
+use state::service::Service;
+use state::transactions::SessionWrites;
+use std::sync::Arc;
+use store::SessionId;
+
+/// A session, one of whose statements runs.
+pub(super) struct StatementSession<'s> {
+    service: &'s Service,
+    id: SessionId,
+    writes: Arc<Mutex<SessionWrites>>,
+}
+
+impl<'s> StatementSession<'s> {
+    /// Finds the session. If it was killed since the command was admitted, it begins anew, as it
+    /// does for a command that comes later.
+    ///
+    /// # Errors
+    /// 261 TooManyLogicalSessions, 13 Unauthorized for the session of another user.
+    pub(super) fn find(
+        service: &'s Service,
+        id: SessionId,
+        owner: [u8; 32],
+    ) -> Result<StatementSession<'s>> {
+        let sessions = &service.state.sessions;
+        let writes = loop {
+            if let Some(writes) = sessions.writes(&id) {
+                break writes;
+            }
+            sessions.touch(id, owner, service.clock.now_ms())?;
+        };
+        Ok(StatementSession {
+            service,
+            id,
+            writes,
+        })
+    }
+
+    /// Waits for the other statements of the session.
+    pub(super) fn lock(&self) -> MutexGuard<'_, SessionWrites> {
+        self.writes.lock()
+    }
+}
+
+impl Drop for StatementSession<'_> {
+    /// The statement has ended, and its lock is given up. Who kills a session removes it before the
+    /// transaction: one of the two finds the other.
+    fn drop(&mut self) {
+        let now = self.service.state.sessions.writes(&self.id);
+        if now.is_some_and(|now| Arc::ptr_eq(&now, &self.writes)) {
+            return;
+        }
+        // Another statement of the killed session ends later, and does it.
+        if let Some(mut writes) = self.writes.try_lock() {
+            writes.abort_open(&self.service.state.transactions);
+        }
+    }
+}
