@@ -352,11 +352,7 @@ impl Dispatcher {
             AdmissionResult::Run(ticket) => ticket,
             AdmissionResult::Wait(until_us) => return Ok(turn::wait(conn, failure, until_us)),
         };
-        let of_session = generic.lsid.filter(|_| numbered != StatementKind::No);
-        let owner = conn.identity.digest(&self.service.access);
-        session = of_session
-            .map(|lsid| StatementSession::find(&self.service, lsid.id, owner))
-            .transpose()?;
+        session = StatementSession::find(&self.service, conn, generic.lsid, numbered)?;
         writes = session.as_ref().map(|s| s.lock());
         let (w, retried) = (writes.as_deref_mut(), &conn.progress.retried);
         let part = self.join(w, numbered, command, &generic, retried)?;

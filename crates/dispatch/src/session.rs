@@ -2,8 +2,11 @@
 //! kills the session while the statement begins; a transaction that the killer found in use is
 //! aborted when the statement ends. Must not know: what the statement does.
 
+use crate::transaction::StatementKind;
+use context::connection::Connection;
 use model::Result;
 use parking_lot::{Mutex, MutexGuard};
+use request::generic::Lsid;
 use state::service::Service;
 use state::transactions::SessionWrites;
 use std::sync::Arc;
@@ -17,28 +20,33 @@ pub(super) struct StatementSession<'s> {
 }
 
 impl<'s> StatementSession<'s> {
-    /// Finds the session. If it was killed since the command was admitted, it begins anew, as it
-    /// does for a command that comes later.
+    /// Finds the session of a statement with a number. If it was killed since the command was
+    /// admitted, it begins anew, as it does for a command that comes later.
     ///
     /// # Errors
     /// 261 TooManyLogicalSessions, 13 Unauthorized for the session of another user.
     pub(super) fn find(
         service: &'s Service,
-        id: SessionId,
-        owner: [u8; 32],
-    ) -> Result<StatementSession<'s>> {
+        conn: &Connection,
+        lsid: Option<Lsid>,
+        numbered: StatementKind,
+    ) -> Result<Option<StatementSession<'s>>> {
+        let Some(Lsid { id, .. }) = lsid.filter(|_| numbered != StatementKind::No) else {
+            return Ok(None);
+        };
         let sessions = &service.state.sessions;
         let writes = loop {
             if let Some(writes) = sessions.writes(&id) {
                 break writes;
             }
+            let owner = conn.identity.digest(&service.access);
             sessions.touch(id, owner, service.clock.now_ms())?;
         };
-        Ok(StatementSession {
+        Ok(Some(StatementSession {
             service,
             id,
             writes,
-        })
+        }))
     }
 
     /// Waits for the other statements of the session.
