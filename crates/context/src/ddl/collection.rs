@@ -54,7 +54,8 @@ pub fn check_writable(c: &Collection) -> Result<()> {
 /// Creates the missing collection of a write.
 ///
 /// # Errors
-/// 73 InvalidNamespace, 112 WriteConflict; engine failures.
+/// 73 InvalidNamespace, 112 WriteConflict; the reason when the operation is interrupted; engine
+/// failures.
 pub fn create_implicitly(
     service: &Service,
     operation: &Operation,
@@ -62,14 +63,18 @@ pub fn create_implicitly(
     transaction: Option<&Transaction>,
 ) -> Result<Arc<Collection>> {
     names::check_may_create(ns)?;
-    match service.create(operation, ns, DocBuf::new(), new_uuid(), transaction) {
-        // Another writer has created it.
-        Err(e) if e.code() == code::NAMESPACE_EXISTS => {
-            let made = service
-                .store
-                .collection_to_write(operation, ns, transaction)?;
-            made.ok_or_else(|| names::not_found(ns))
+    loop {
+        match service.create(operation, ns, DocBuf::new(), new_uuid(), transaction) {
+            // Another writer has created it.
+            Err(e) if e.code() == code::NAMESPACE_EXISTS => {
+                let store = &service.store;
+                if let Some(made) = store.collection_to_write(operation, ns, transaction)? {
+                    return Ok(made);
+                }
+                // It was dropped again.
+                operation.check()?;
+            }
+            made => return made,
         }
-        made => made,
     }
 }
