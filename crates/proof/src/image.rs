@@ -89,17 +89,12 @@ impl Image {
             Event::Create { path, file } => {
                 names.insert(path.clone(), *file);
             }
-            Event::Rename { from, to } if self.directories.remove(from) => {
-                self.directories.insert(to.clone());
-                let inside = format!("{from}/");
-                let moved: Vec<_> = names
-                    .extract_if(.., |name, _| name.starts_with(&inside))
-                    .collect();
-                names.extend(moved.into_iter().map(|(name, file)| {
-                    let rest = name.get(from.len()..).unwrap_or_default();
-                    (format!("{to}{rest}"), file)
-                }));
+            Event::Rename { from, to } if self.directories.contains(from) => {
+                self.move_names(names, |name| move_below(name, from, to));
             }
+            Event::Exchange { one, other } => self.move_names(names, |name| {
+                move_below(name, one, other).or_else(|| move_below(name, other, one))
+            }),
             Event::Rename { from, to } => {
                 if let Some(file) = names.remove(from) {
                     names.insert(to.clone(), file);
@@ -123,6 +118,23 @@ impl Image {
         }
     }
 
+    /// Gives files and directories the names that `moved` gives for theirs.
+    fn move_names(
+        &mut self,
+        names: &mut BTreeMap<String, u32>,
+        moved: impl Fn(&str) -> Option<String>,
+    ) {
+        let new_name = |name: String| moved(&name).unwrap_or(name);
+        self.directories = std::mem::take(&mut self.directories)
+            .into_iter()
+            .map(new_name)
+            .collect();
+        *names = std::mem::take(names)
+            .into_iter()
+            .map(|(name, file)| (new_name(name), file))
+            .collect();
+    }
+
     /// Writes the image into a directory, which is created.
     ///
     /// # Errors
@@ -139,6 +151,12 @@ impl Image {
         }
         Ok(())
     }
+}
+
+/// The new name of a directory, or of something in it, when it is renamed; `None` for others.
+pub fn move_below(name: &str, from: &str, to: &str) -> Option<String> {
+    let rest = name.strip_prefix(from)?;
+    (rest.is_empty() || rest.starts_with('/')).then(|| format!("{to}{rest}"))
 }
 
 /// Index after the last event of a kind.
@@ -343,6 +361,37 @@ mod tests {
         };
         assert_eq!(len_after(Loss::Nothing, random), 3);
         assert_eq!(len_after(Loss::Cuts, random), 9);
+    }
+
+    #[test]
+    fn directories_move_with_what_is_in_them() {
+        let make = |path: &str| Event::MakeDirectory {
+            path: path.to_owned(),
+        };
+        let file = |path: &str, file| Event::Create {
+            path: path.to_owned(),
+            file,
+        };
+        let events = [
+            make("a"),
+            make("a/in"),
+            file("a/in/f", 0),
+            make("a.b"),
+            file("a.b/g", 1),
+            Event::Exchange {
+                one: "a".to_owned(),
+                other: "a.b".to_owned(),
+            },
+            Event::Rename {
+                from: "a.b".to_owned(),
+                to: "c".to_owned(),
+            },
+        ];
+        let image = Image::after_loss(&events, 7, Loss::Nothing, &mut Random::new(1));
+        let names: Vec<&str> = image.files.keys().map(String::as_str).collect();
+        assert_eq!(names, ["a/g", "c/in/f"]);
+        let directories: Vec<&str> = image.directories.iter().map(String::as_str).collect();
+        assert_eq!(directories, ["a", "c", "c/in"]);
     }
 
     #[test]

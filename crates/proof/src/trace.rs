@@ -56,6 +56,13 @@ pub enum Event {
         /// The new name; a file that had it loses it.
         to: String,
     },
+    /// Two directories exchanged their names.
+    Exchange {
+        /// One name.
+        one: String,
+        /// The other one.
+        other: String,
+    },
     /// A file got another name.
     Link {
         /// The existing name.
@@ -101,6 +108,7 @@ impl Event {
             self,
             Event::Create { .. }
                 | Event::Rename { .. }
+                | Event::Exchange { .. }
                 | Event::Link { .. }
                 | Event::Remove { .. }
                 | Event::MakeDirectory { .. }

@@ -228,10 +228,11 @@ fn line(event: &Event) -> String {
 /// Changes the boot id, as a restart after a loss of power does.
 pub(crate) fn start_system_anew(image: &mut Image) {
     let (file, run) = MARK;
-    let mark = image.files.get_mut(file);
-    let run = mark.and_then(|m| m.bytes.get_mut(run));
-    if let Some(run) = run.filter(|run| run.iter().any(|b| *b != 0)) {
-        run.fill(b'-');
+    for (name, mark) in &mut image.files {
+        let run = mark.bytes.get_mut(run.clone());
+        if let Some(run) = run.filter(|run| name.ends_with(file) && run.iter().any(|b| *b != 0)) {
+            run.fill(b'-');
+        }
     }
 }
 

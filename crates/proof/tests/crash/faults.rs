@@ -1,7 +1,7 @@
-//! Failing calls of the file system: input and output errors and a full device, once or
-//! permanently, while opening, writing, syncing, allocating and renaming. The process may continue
-//! or refuse; data reported as durable must be there when the directory is opened again, after the
-//! end of the process and after a loss of power.
+//! Failing calls of the file system: input and output errors, a full device, no free descriptor,
+//! once or permanently, while opening, reading, writing, syncing, allocating and renaming. The
+//! process may continue or refuse; data reported as durable must be there when the directory is
+//! opened again, after the end of the process and after a loss of power.
 
 use crate::check::{
     LogEntries, OpenFn, check_store, folder, number, open_store, start_system_anew,
@@ -15,10 +15,11 @@ use std::path::Path;
 use std::sync::Arc;
 use storage::{Engine, ObservedEngine};
 
-const FAULTS: usize = 15;
+const FAULTS: usize = 18;
 const STEPS: usize = 30;
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     Kind::Open,
+    Kind::Read,
     Kind::Write,
     Kind::Sync,
     Kind::Allocate,
@@ -102,10 +103,10 @@ pub(crate) fn search(engine: &str, open: OpenFn) {
         let mut random = Random::new(seed);
         let kind = KINDS[n % KINDS.len()];
         let most = calls[n % KINDS.len()];
-        let errno = if random.chance(50) {
-            libc::EIO
-        } else {
-            libc::ENOSPC
+        let errno = match (random.chance(50), kind) {
+            (true, _) => libc::EIO,
+            (false, Kind::Open) => libc::EMFILE,
+            (false, _) => libc::ENOSPC,
         };
         let fault = Fault {
             kind,

@@ -12,6 +12,7 @@ mod check;
 mod creation;
 mod faults;
 mod history;
+mod moments;
 mod names;
 mod recorder;
 mod workload;
@@ -127,4 +128,23 @@ fn wiredtiger_keeps_what_is_durable_when_calls_fail() {
     if has_wiredtiger() {
         faults::search("wiredTiger", wiredtiger);
     }
+}
+
+#[test]
+fn a_new_master_key_fits_after_a_loss_of_power_or_the_old_one_does() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    moments::check_rotation();
+}
+
+#[test]
+fn data_of_an_earlier_layout_opens_after_a_loss_of_power_while_it_was_opened() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    moments::check_upgrade("rocksdb", rocksdb);
+    moments::check_upgrade("lmdb", lmdb);
+}
+
+#[test]
+fn a_repair_can_be_repeated_after_a_loss_of_power() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    moments::check_repair(rocksdb);
 }

@@ -6,10 +6,12 @@
 
 use crate::symbols::find_library_function;
 use proof::Event;
+use proof::image::move_below;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -21,6 +23,7 @@ const MAPPED: &str = "JOURNAL-MARK";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Open,
+    Read,
     Write,
     Sync,
     Allocate,
@@ -98,7 +101,7 @@ struct Record {
     /// Names of open directories.
     directories: HashMap<(u64, u64), String>,
     files: u32,
-    mapped: Option<MappedFile>,
+    mapped: Vec<MappedFile>,
 }
 
 struct MappedFile {
@@ -123,6 +126,12 @@ pub(crate) fn end() -> Vec<Event> {
     RECORDING.store(false, Ordering::SeqCst);
     let record = RECORD.lock().unwrap_or_else(|e| e.into_inner()).take();
     record.map_or_else(Vec::new, |r| r.events)
+}
+
+/// Number of events so far.
+pub(crate) fn event_count() -> usize {
+    let record = lock_record();
+    record.map_or(0, |r| r.as_ref().map_or(0, |r| r.events.len()))
 }
 
 /// Adds a marker between calls.
@@ -151,21 +160,20 @@ impl Record {
     }
 
     fn look_at_mapping(&mut self) {
-        let Some(mapped) = &mut self.mapped else {
-            return;
-        };
-        let mut page = vec![0u8; 4096];
-        // SAFETY: the buffer is as long as is said.
-        let n = unsafe { libc::pread(mapped.fd, page.as_mut_ptr().cast(), page.len(), 0) };
-        page.truncate(usize::try_from(n).unwrap_or(0));
-        if page != mapped.seen {
-            mapped.seen.clone_from(&page);
-            self.events.push(Event::Write {
-                file: mapped.file,
-                at: 0,
-                bytes: page.into(),
-                durable: false,
-            });
+        for mapped in &mut self.mapped {
+            let mut page = vec![0u8; 4096];
+            // SAFETY: the buffer is as long as is said.
+            let n = unsafe { real_pread(mapped.fd, page.as_mut_ptr().cast(), page.len(), 0) };
+            page.truncate(usize::try_from(n).unwrap_or(0));
+            if page != mapped.seen {
+                mapped.seen.clone_from(&page);
+                self.events.push(Event::Write {
+                    file: mapped.file,
+                    at: 0,
+                    bytes: page.into(),
+                    durable: false,
+                });
+            }
         }
     }
 
@@ -198,15 +206,16 @@ impl Record {
             self.push(Event::Resize { file, len: 0 });
         }
         // RocksDB writes its text log for people and never reads it again.
-        if !name.starts_with("LOG") {
+        let last = name.rsplit('/').next().unwrap_or(&name);
+        if !last.starts_with("LOG") {
             self.by_inode.insert(inode, file);
         }
-        if name == MAPPED && self.mapped.is_none() {
+        if last == MAPPED && self.mapped.iter().all(|m| m.file != file) {
             let read = libc::O_RDONLY | libc::O_CLOEXEC;
             // SAFETY: a name that ends in zero; the descriptor stays open to the end of the test.
             let fd = unsafe { real_open(path.as_ptr(), read, 0) };
             let seen = Vec::new();
-            self.mapped = Some(MappedFile { file, fd, seen });
+            self.mapped.push(MappedFile { file, fd, seen });
         }
     }
 
@@ -224,16 +233,34 @@ impl Record {
             if let Some(file) = self.by_path.remove(&from) {
                 self.by_path.insert(to.clone(), file);
             }
-            let inside = format!("{from}/");
-            let moved: Vec<_> = self
-                .by_path
-                .extract_if(|name, _| name.starts_with(&inside))
-                .collect();
-            for (name, file) in moved {
-                self.by_path
-                    .insert(format!("{to}{}", &name[from.len()..]), file);
-            }
+            self.move_names(|name| move_below(name, &from, &to));
             self.push(Event::Rename { from, to });
+        }
+    }
+
+    fn move_names(&mut self, moved: impl Fn(&str) -> Option<String>) {
+        let files = std::mem::take(&mut self.by_path).into_iter();
+        let new_name = |name: String| moved(&name).unwrap_or(name);
+        self.by_path = files.map(|(name, n)| (new_name(name), n)).collect();
+        for name in self.directories.values_mut() {
+            *name = new_name(std::mem::take(name));
+        }
+    }
+
+    /// Records an exchange of two directories, for which the C library's function is not used: it
+    /// shows when a directory is synced.
+    fn record_exchange(&mut self) {
+        let exchanged = self.directories.iter().find_map(|(then, one)| {
+            let stat = std::fs::metadata(self.root.join(one)).ok()?;
+            let now = (stat.dev(), stat.ino());
+            let other = self.directories.get(&now).filter(|_| now != *then)?;
+            (one != other).then(|| (one.clone(), other.clone()))
+        });
+        if let Some((one, other)) = exchanged {
+            self.move_names(|name| {
+                move_below(name, &one, &other).or_else(|| move_below(name, &other, &one))
+            });
+            self.push(Event::Exchange { one, other });
         }
     }
 
@@ -366,6 +393,12 @@ stand_in!(real_openat, c"openat", [openat, openat64],
     (at: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int,
     Open if |x| x.relative(name(path)).is_some(), before s = (),
     after |r, fd| r.record_open(name(path), fd, flags));
+stand_in!(real_read, c"read", [read],
+    (fd: c_int, bytes: *mut c_void, count: usize) -> isize,
+    Read if |x| x.file(fd).is_some(), before s = (), after |_r, n| ());
+stand_in!(real_pread, c"pread", [pread, pread64],
+    (fd: c_int, bytes: *mut c_void, count: usize, at: i64) -> isize,
+    Read if |x| x.file(fd).is_some(), before s = (), after |_r, n| ());
 stand_in!(real_write, c"write", [write],
     (fd: c_int, bytes: *const c_void, count: usize) -> isize,
     Write if |x| x.file(fd).is_some(), before at = place(fd),
@@ -441,7 +474,10 @@ impl Record {
     fn record_sync(&mut self, fd: c_int) {
         if let Some(file) = self.file(fd) {
             self.push(Event::Sync { file });
-        } else if let Some(directory) = self.directory(fd) {
+            return;
+        }
+        self.record_exchange();
+        if let Some(directory) = self.directory(fd) {
             self.push(Event::SyncNames { directory });
         }
     }

@@ -11,9 +11,6 @@ use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The wall clock at the beginning of a run.
-const BEGIN: Duration = Duration::from_secs(1_700_000_000);
-
 /// The system's allocator; some allocations are scheduling points.
 pub(crate) struct SchedulingAllocator;
 
@@ -138,7 +135,7 @@ unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut libc::timespec) -> c
     );
     let now = match clock {
         _ if !asked => None,
-        libc::CLOCK_REALTIME => schedule::elapsed().map(|e| BEGIN + e),
+        libc::CLOCK_REALTIME => schedule::wall(),
         _ => schedule::now(),
     };
     let Some(now) = now else {

@@ -29,6 +29,13 @@ const HAND_OVER: Duration = Duration::from_micros(1100);
 /// Longest run in its own time: no wait of the server is that long.
 const LONGEST: Duration = Duration::from_secs(1000);
 
+/// The wall clock at the beginning of a run.
+const WALL: Duration = Duration::from_secs(1_700_000_000);
+/// Where the wall clock jumps, it does so at one of this many scheduling points.
+const JUMP_PLACES: usize = 200;
+/// How far it is from the run's time after a jump, at most, in milliseconds.
+const JUMPS_MS: [usize; 4] = [20, 2_000, 60_000, 1_200_000];
+
 enum State {
     Ready,
     Waits {
@@ -71,8 +78,33 @@ struct Schedule {
     step: Duration,
     began: Duration,
     now: Duration,
+    wall: WallClock,
     trace: u64,
     made: Summary,
+}
+
+/// The wall clock, which somebody may set ahead or back.
+struct WallClock {
+    /// Chooses the jumps; none without it.
+    random: Option<Random>,
+    /// The difference to the run's time.
+    offset_ms: i64,
+}
+
+impl WallClock {
+    /// True when the clock was set to another time.
+    fn jump(&mut self) -> bool {
+        let Some(random) = self.random.as_mut() else {
+            return false;
+        };
+        if random.below(JUMP_PLACES) > 0 {
+            return false;
+        }
+        let most = JUMPS_MS[random.below(JUMPS_MS.len())];
+        let ms = i64::try_from(random.below(most)).unwrap_or(0);
+        self.offset_ms = if random.chance(50) { ms } else { -ms };
+        true
+    }
 }
 
 /// Counters of a run.
@@ -88,6 +120,8 @@ pub(crate) struct Summary {
     pub(crate) order: u64,
     /// Milliseconds of the run's own time.
     pub(crate) ms: u64,
+    /// Jumps of the wall clock.
+    pub(crate) jumps: u64,
 }
 
 static SCHEDULE: Mutex<Option<Schedule>> = Mutex::new(None);
@@ -134,7 +168,7 @@ fn lock_schedule() -> ScheduleLock {
     SCHEDULE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Begins a run with the calling thread.
+/// Begins a run with the calling thread. In one of five seeds the wall clock jumps.
 pub(crate) fn begin(seed: u64) {
     let _inside = ScheduleGuard::new();
     let mut random = Random::new(seed);
@@ -160,6 +194,10 @@ pub(crate) fn begin(seed: u64) {
         step,
         began: *last,
         now: *last,
+        wall: WallClock {
+            random: (seed % 5 == 4).then(|| Random::new(!seed)),
+            offset_ms: 0,
+        },
         trace: 0,
         made: Summary::default(),
     };
@@ -278,6 +316,7 @@ impl Schedule {
 fn change(mut here: ScheduleLock, me: Member, stays: bool) -> ScheduleLock {
     let schedule = here.as_mut().expect("a run");
     schedule.made.places += 1;
+    schedule.made.jumps += u64::from(schedule.wall.jump());
     let step = u64::try_from(schedule.step.as_nanos()).unwrap_or(1);
     schedule.now += Duration::from_nanos(schedule.random.next_u64() % step);
     let chosen = schedule.next(stays);
@@ -428,12 +467,18 @@ pub(crate) fn now() -> Option<Duration> {
     Some(schedule.now)
 }
 
-/// The duration of the run in its own time.
-pub(crate) fn elapsed() -> Option<Duration> {
+/// The time of the wall clock.
+pub(crate) fn wall() -> Option<Duration> {
     let now = now()?;
     let _inside = ScheduleGuard::new();
-    let began = lock_schedule().as_ref().map(|s| s.began);
-    began.map(|began| now - began)
+    let here = lock_schedule();
+    let schedule = here.as_ref()?;
+    let offset = Duration::from_millis(schedule.wall.offset_ms.unsigned_abs());
+    let time = WALL + (now - schedule.began);
+    match schedule.wall.offset_ms < 0 {
+        true => Some(time - offset),
+        false => Some(time + offset),
+    }
 }
 
 /// Fills a buffer with random bytes of this run; false outside of a run.

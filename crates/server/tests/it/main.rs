@@ -3,6 +3,7 @@ mod backup;
 mod basic;
 mod client;
 mod convert;
+mod cuts;
 mod deploy;
 mod driver;
 mod encryption;
