@@ -1,6 +1,7 @@
-//! The open collections of a store by name, and locks on names for changes of the catalog. Promises:
-//! a name leads to one handle, which is removed when its collection is dropped or renamed; changes
-//! of different names do not wait for each other. Must not know: how a collection is opened.
+//! The open collections of a store by name, and locks on names for changes of the catalog.
+//! Promises: a name leads to one handle, which is removed when its collection is dropped or
+//! renamed; changes of different names do not wait for each other. Must not know: how a collection
+//! is opened.
 
 use crate::catalog::Collection;
 use model::Namespace;

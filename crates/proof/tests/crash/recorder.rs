@@ -335,7 +335,7 @@ macro_rules! stand_in {
             // SAFETY: errno is the thread's own; what follows must not change it.
             let errno = unsafe { *libc::__errno_location() };
             if let (Some($record), true) = (guard.as_mut(), $result >= 0) {
-                $after;
+                let () = $after;
             }
             // SAFETY: as above.
             unsafe { *libc::__errno_location() = errno };
