@@ -5,7 +5,7 @@ stream (soak_transactions.py); capped collections, time series, expiry, `$out`, 
 round. A round ends by kill -9, by delayed flushes and then kill -9, by a failed flush, or by SIGTERM. After it all data is compared with
 the ledgers, every collection is validated and the history of transactions is checked; at the end, the events of the whole stream. The
 newest backup is restored and read (`quarry backup drill`) after every ROUNDS rounds, and at the end; a backup that does not open is kept.
-QUARRY_ENDS lists the ends of rounds, by commas, where not all of them are wanted.
+QUARRY_ENDS lists the ends to use, separated by commas, such as "late flushes".
 """
 
 import collections
@@ -126,7 +126,10 @@ class Backups:
 
 class Soak:
     def __init__(self, scratch, rng, rounds_per_drill):
-        self.rounds_per_drill, self.ends = rounds_per_drill, (os.environ.get("QUARRY_ENDS") or ",".join(ENDS)).split(",")
+        self.rounds_per_drill = rounds_per_drill
+        self.ends = os.environ.get("QUARRY_ENDS", ",".join(ENDS)).split(",")
+        unknown = set(self.ends) - set(ENDS)
+        check(not unknown, f"QUARRY_ENDS names {sorted(unknown)}; there are: {', '.join(dict.fromkeys(ENDS))}")
         self.rng, self.device = rng, Device(scratch.path)
         self.device.set("")
         library, wrap = prepare_library(scratch.path), []

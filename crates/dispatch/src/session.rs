@@ -12,10 +12,11 @@ use state::transactions::SessionWrites;
 use std::sync::Arc;
 use store::SessionId;
 
-/// A session, one of whose statements runs.
+/// The session of the statement that runs.
 pub(super) struct StatementSession<'s> {
     service: &'s Service,
     id: SessionId,
+    kind: StatementKind,
     writes: Arc<Mutex<SessionWrites>>,
 }
 
@@ -29,9 +30,9 @@ impl<'s> StatementSession<'s> {
         service: &'s Service,
         conn: &Connection,
         lsid: Option<Lsid>,
-        numbered: StatementKind,
+        kind: StatementKind,
     ) -> Result<Option<StatementSession<'s>>> {
-        let Some(Lsid { id, .. }) = lsid.filter(|_| numbered != StatementKind::No) else {
+        let Some(Lsid { id, .. }) = lsid.filter(|_| kind != StatementKind::No) else {
             return Ok(None);
         };
         let sessions = &service.state.sessions;
@@ -45,6 +46,7 @@ impl<'s> StatementSession<'s> {
         Ok(Some(StatementSession {
             service,
             id,
+            kind,
             writes,
         }))
     }
@@ -56,14 +58,17 @@ impl<'s> StatementSession<'s> {
 }
 
 impl Drop for StatementSession<'_> {
-    /// The statement has ended, and its lock is given up. Who kills a session removes it before the
-    /// transaction: one of the two finds the other.
+    /// The statement has ended and released its lock. A killer removes the session first and then
+    /// tries to abort its transaction: one of the two finds the other.
     fn drop(&mut self) {
+        if self.kind != StatementKind::Transaction {
+            return;
+        }
         let now = self.service.state.sessions.writes(&self.id);
         if now.is_some_and(|now| Arc::ptr_eq(&now, &self.writes)) {
             return;
         }
-        // Another statement of the killed session ends later, and does it.
+        // If another statement holds the lock, it aborts the transaction when it ends.
         if let Some(mut writes) = self.writes.try_lock() {
             writes.abort_open(&self.service.state.transactions);
         }

@@ -6,9 +6,11 @@
 
 pub mod fuzz;
 pub mod image;
+pub mod parallel;
 pub mod random;
 pub mod trace;
 
 pub use image::{Image, Loss};
+pub use parallel::run_cases;
 pub use random::Random;
 pub use trace::Event;

@@ -4,10 +4,9 @@
 //! is opened.
 
 use crate::catalog::Collection;
+use crate::exclusive::{Exclusive, ExclusiveGuard};
 use model::Namespace;
-use parking_lot::{Condvar, Mutex, RwLock};
-use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
+use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -18,41 +17,13 @@ const HANDLES_MAX: usize = 10_000;
 #[derive(Default)]
 pub(crate) struct Handles {
     open: RwLock<HashMap<Namespace, Arc<Collection>>>,
-    /// A name is locked while its collection is opened, created, dropped or renamed, until the
-    /// commit: on an engine that flushes each commit, other names need not wait for that.
-    locked: Mutex<LockedNames>,
-    unlocked: Condvar,
-}
-
-#[derive(Default)]
-struct LockedNames {
-    /// The number of the lock on each name.
-    numbers: FxHashMap<Namespace, u64>,
-    next: u64,
+    /// The names whose collections are opened, created, dropped or renamed, until the commit: on an
+    /// engine that flushes each commit, other names need not wait for that.
+    locked: Exclusive<Namespace>,
 }
 
 /// Names that are locked. Whoever holds this must not wait for writers of a collection.
-pub(crate) struct NameLocks<'h> {
-    handles: &'h Handles,
-    names: SmallVec<[Namespace; 2]>,
-}
-
-impl NameLocks<'_> {
-    /// Whether the name is among those that are locked.
-    pub(crate) fn include(&self, ns: &Namespace) -> bool {
-        self.names.contains(ns)
-    }
-}
-
-impl Drop for NameLocks<'_> {
-    fn drop(&mut self) {
-        let mut locked = self.handles.locked.lock();
-        for name in &self.names {
-            locked.numbers.remove(name);
-        }
-        self.handles.unlocked.notify_all();
-    }
-}
+pub(crate) type NameLocks<'h> = ExclusiveGuard<'h, Namespace>;
 
 impl Handles {
     pub(crate) fn get(&self, ns: &Namespace) -> Option<Arc<Collection>> {
@@ -88,34 +59,16 @@ impl Handles {
         self.open.write().remove(ns);
     }
 
-    /// Locks names. All that an operation needs are locked at once, so that no two operations wait
-    /// for each other.
+    /// Locks all names that an operation needs.
     pub(crate) fn lock_names<'n>(
         &self,
         names: impl IntoIterator<Item = &'n Namespace>,
     ) -> NameLocks<'_> {
-        let names: SmallVec<[Namespace; 2]> = names.into_iter().cloned().collect();
-        let mut locked = self.locked.lock();
-        while names.iter().any(|n| locked.numbers.contains_key(n)) {
-            self.unlocked.wait(&mut locked);
-        }
-        let number = locked.next;
-        locked.next += 1;
-        let each = names.iter().map(|name| (name.clone(), number));
-        locked.numbers.extend(each);
-        drop(locked);
-        NameLocks {
-            handles: self,
-            names,
-        }
+        self.locked.take(names.into_iter().cloned())
     }
 
-    /// Waits for everybody who has locked a name by now.
+    /// Waits until all names that are locked now have been unlocked.
     pub(crate) fn wait_for_names(&self) {
-        let mut locked = self.locked.lock();
-        let next = locked.next;
-        while locked.numbers.values().any(|number| *number < next) {
-            self.unlocked.wait(&mut locked);
-        }
+        self.locked.wait_for_holders();
     }
 }

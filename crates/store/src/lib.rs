@@ -15,6 +15,7 @@ pub mod catalog;
 mod commit;
 mod ddl;
 pub mod error;
+mod exclusive;
 mod follow;
 mod following;
 pub mod format;

@@ -307,7 +307,7 @@ impl Store {
         locked: &NameLocks<'_>,
         ns: &Namespace,
     ) -> Result<Option<Arc<Collection>>> {
-        debug_assert!(locked.include(ns), "{ns} is not locked");
+        debug_assert!(locked.includes(ns), "{ns} is not locked");
         if let Some(followed) = self.newest_collection(ns) {
             return followed;
         }

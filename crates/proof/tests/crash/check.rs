@@ -10,7 +10,6 @@ use proof::{Event, Image, Loss, Random};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use storage::{Engine, ObservedEngine, Result};
 use store::{ReadView, Store};
@@ -20,8 +19,6 @@ pub(crate) type OpenFn = fn(&Path) -> Result<EngineRef>;
 
 const IMAGES_A_RUN: usize = 150;
 const STEPS: usize = 60;
-/// Threads that check images: opening and closing an engine is mostly waiting.
-const CHECKERS: usize = 6;
 /// The file and byte range in which `mark.rs` of RocksDB's engine writes the id of the system's
 /// boot.
 const MARK: (&str, std::ops::Range<usize>) = ("JOURNAL-MARK", 8..48);
@@ -123,26 +120,11 @@ fn record(seed: u64, open: OpenFn, folder: &Path) -> Run {
 /// The number of distinct states that the images contained.
 fn try_images(engine: &str, run: &Run, images: std::ops::Range<usize>) -> usize {
     let seen = parking_lot::Mutex::new(BTreeSet::new());
-    let (next, end) = (AtomicUsize::new(images.start), images.end);
-    let check = || {
-        loop {
-            let image = next.fetch_add(1, Ordering::Relaxed);
-            if image >= end {
-                return;
-            }
-            if let Err(wrong) = run.try_image(image, &seen) {
-                let seed = run.seed;
-                run.keep(image);
-                panic!("{engine}: {wrong}\nQUARRY_SEED={seed} QUARRY_IMAGE={image} finds it again");
-            }
-        }
-    };
-    std::thread::scope(|s| {
-        let checkers: Vec<_> = (0..CHECKERS).map(|_| s.spawn(check)).collect();
-        for checker in checkers {
-            if let Err(panic) = checker.join() {
-                std::panic::resume_unwind(panic);
-            }
+    proof::run_cases(images, &|image| {
+        if let Err(wrong) = run.try_image(image, &seen) {
+            let seed = run.seed;
+            run.keep(image);
+            panic!("{engine}: {wrong}\nQUARRY_SEED={seed} QUARRY_IMAGE={image} finds it again");
         }
     });
     seen.into_inner().len()

@@ -5,6 +5,8 @@
 //! begins with another seed; a failure names the seed and the image and saves it, and
 //! `QUARRY_IMAGE=n` tries only this image.
 
+#[path = "../shared/encrypted.rs"]
+mod encrypted;
 #[path = "../shared/symbols.rs"]
 mod symbols;
 

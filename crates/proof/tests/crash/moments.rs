@@ -5,12 +5,11 @@
 use crate::check::{
     EngineRef, LogEntries, OpenFn, check_store, folder, number, open_store, start_system_anew,
 };
+use crate::encrypted::{master_key, open_rocksdb};
 use crate::history::{History, HistoryRecorder};
 use crate::recorder;
 use crate::workload::Client;
-use cipher::MasterKey;
 use clap::Parser;
-use engine_rocksdb::{CacheKind, RocksEngine};
 use model::{DocBuf, Namespace};
 use proof::{Event, Image, Loss, Random};
 use server::backup::{RepairArgs, run_repair};
@@ -19,17 +18,14 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use storage::{ObservedEngine, Result};
+use storage::ObservedEngine;
 use store::ReadView;
 
-/// Threads that check images: opening and closing an engine is mostly waiting.
-const CHECKERS: usize = 6;
 const SEED: u64 = 5;
 /// Moments of a long operation that are tried, with each kind of loss; `QUARRY_MOMENTS` sets it.
 const MOMENTS: usize = 4;
 
-type Text<T> = std::result::Result<T, String>;
+type Text<T> = Result<T, String>;
 
 /// Checks images with each kind of loss at these positions in a recording.
 fn try_images(
@@ -43,30 +39,20 @@ fn try_images(
         .iter()
         .flat_map(|at| Loss::ALL.map(|loss| (*at, loss)))
         .collect();
-    let next = AtomicUsize::new(0);
-    let try_some = || {
-        while let Some((at, loss)) = cases.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
-            let mut random = Random::new(at as u64);
-            let mut image = Image::after_loss(events, at, loss, &mut random);
-            if loss != Loss::Nothing {
-                start_system_anew(&mut image);
-            }
-            let path = folder.path().join(format!("{loss:?}-{at}"));
-            image.write_to(&path).expect("an image");
-            if let Err(wrong) = check(&path, at) {
-                let last: Vec<String> = events[..at].iter().rev().take(5).map(short).collect();
-                panic!("{what}, {loss:?} at event {at}: {wrong}\n{last:#?}");
-            }
-            fs::remove_dir_all(&path).expect("removed");
+    proof::run_cases(0..cases.len(), &|n| {
+        let (at, loss) = cases[n];
+        let mut random = Random::new(at as u64);
+        let mut image = Image::after_loss(events, at, loss, &mut random);
+        if loss != Loss::Nothing {
+            start_system_anew(&mut image);
         }
-    };
-    std::thread::scope(|scope| {
-        let checkers: Vec<_> = (0..CHECKERS).map(|_| scope.spawn(try_some)).collect();
-        for checker in checkers {
-            if let Err(panic) = checker.join() {
-                std::panic::resume_unwind(panic);
-            }
+        let path = folder.path().join(format!("{loss:?}-{at}"));
+        image.write_to(&path).expect("an image");
+        if let Err(wrong) = check(&path, at) {
+            let last: Vec<String> = events[..at].iter().rev().take(5).map(short).collect();
+            panic!("{what}, {loss:?} at event {at}: {wrong}\n{last:#?}");
         }
+        fs::remove_dir_all(&path).expect("removed");
     });
     println!("{what}: {} images", cases.len());
 }
@@ -139,37 +125,15 @@ fn read_documents(engine: EngineRef) -> Text<BTreeMap<String, Vec<DocBuf>>> {
     Ok(all)
 }
 
-/// A key of 32 bytes, all but the last equal.
-fn master(letter: char) -> Arc<MasterKey> {
-    let text: String = std::iter::repeat_n(letter, 42)
-        .chain("E=".chars())
-        .collect();
-    Arc::new(MasterKey::parse(&text).expect("32 bytes"))
-}
-
-fn open_encrypted(path: &Path, key: &Arc<MasterKey>) -> Result<Arc<RocksEngine>> {
-    let config = engine_rocksdb::Config {
-        background_jobs: 1,
-        statistics: false,
-        cache_kind: CacheKind::Lru,
-        free_bytes_min: 0,
-        free_percent_min: 0,
-        journal_commit_interval_ms: 5,
-        master_key: Some(Arc::clone(key)),
-        ..engine_rocksdb::Config::with_budget(path, 64 << 20)
-    };
-    RocksEngine::open(config).map(Arc::new)
-}
-
 /// Changes the master key several times under a workload.
 pub(crate) fn check_rotation() {
     const STEPS: usize = 12;
-    let keys = ['A', 'B'].map(master);
+    let keys = ['A', 'B'].map(master_key);
     let folder = folder();
     let live = folder.path().join("live");
     fs::create_dir(&live).expect("a folder");
     recorder::begin(&live);
-    let engine = open_encrypted(&live, &keys[0]).expect("an empty directory");
+    let engine = open_rocksdb(&live, Some(keys[0].clone())).expect("an empty directory");
     let data = engine.data_key().expect("it is encrypted");
     let observed = Arc::new(ObservedEngine::new(engine, HistoryRecorder::default()));
     let store = Arc::new(open_store(observed.clone()).expect("an empty store"));
@@ -201,7 +165,7 @@ pub(crate) fn check_rotation() {
         if ![done % 2, begun % 2].contains(&key) {
             return Err(format!("key {key} fits after {done} changes"));
         }
-        let engine = open_encrypted(path, &keys[key]).map_err(|e| e.to_string())?;
+        let engine = open_rocksdb(path, Some(keys[key].clone())).map_err(|e| e.to_string())?;
         let past = &events[..at];
         let least = history.durable(past);
         let most = past.iter().filter(|e| **e == Event::Began).count();

@@ -4,56 +4,28 @@
 //! LMDB, which has none. `QUARRY_ROT=n` sets the number of bits, `QUARRY_SEED=n` begins with
 //! another seed.
 
+#[path = "../shared/encrypted.rs"]
+mod encrypted;
 #[path = "../crash/workload.rs"]
 mod workload;
 
 use cipher::MasterKey;
 use commands::{StoreHooks, SystemClock};
-use engine_rocksdb::{CacheKind, RocksEngine};
+use encrypted::{master_key, open_rocksdb};
+use engine_rocksdb::RocksEngine;
 use proof::Random;
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use storage::{CursorOpts, Engine, KeyRange, Reader, Result, StorageError, Table};
 use store::Store;
 use workload::Client;
 
 const BITS: usize = 120;
-/// Threads that check directories: opening and closing an engine is mostly waiting.
-const CHECKERS: usize = 6;
 
 type Rows = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
 type Files = BTreeMap<PathBuf, Vec<u8>>;
-
-/// A key of 32 equal bytes.
-fn master() -> Arc<MasterKey> {
-    static KEY: OnceLock<Arc<MasterKey>> = OnceLock::new();
-    let read = || {
-        let file = tempfile::NamedTempFile::new().expect("a file");
-        fs::write(file.path(), format!("{}E=", "A".repeat(42))).expect("a key");
-        let mode = fs::Permissions::from_mode(0o600);
-        fs::set_permissions(file.path(), mode).expect("a mode");
-        Arc::new(MasterKey::read(file.path()).expect("a key"))
-    };
-    Arc::clone(KEY.get_or_init(read))
-}
-
-fn open(path: &Path, key: Option<Arc<MasterKey>>) -> Result<Arc<RocksEngine>> {
-    let config = engine_rocksdb::Config {
-        background_jobs: 1,
-        statistics: false,
-        cache_kind: CacheKind::Lru,
-        free_bytes_min: 0,
-        free_percent_min: 0,
-        journal_commit_interval_ms: 5,
-        master_key: key,
-        ..engine_rocksdb::Config::with_budget(path, 64 << 20)
-    };
-    RocksEngine::open(config).map(Arc::new)
-}
 
 fn rows(engine: &RocksEngine) -> Result<Rows> {
     let mut rows = Rows::new();
@@ -102,7 +74,7 @@ fn kind(name: &Path) -> &'static str {
 fn directory(root: &Path, key: Option<Arc<MasterKey>>) -> (Files, Rows) {
     let live = root.join("live");
     fs::create_dir(&live).expect("a folder");
-    let engine = open(&live, key).expect("an empty directory");
+    let engine = open_rocksdb(&live, key).expect("an empty directory");
     let hooks = StoreHooks::new(Arc::new(SystemClock::default())).with_log(1 << 20);
     let store = Arc::new(Store::open(engine.clone(), Arc::new(hooks)).expect("a store"));
     let mut client = Client::of(store.clone(), 11);
@@ -188,7 +160,7 @@ impl RotTrial<'_> {
             let bytes = if other == name { &changed } else { bytes };
             fs::write(folder.join(other), bytes).expect("a file");
         }
-        let read = open(&folder, self.key.clone()).and_then(|engine| {
+        let read = open_rocksdb(&folder, self.key.clone()).and_then(|engine| {
             let read = rows(&engine);
             let _ = engine.close();
             read
@@ -224,7 +196,7 @@ fn a_flipped_bit_is_told_or_changes_nothing() {
 #[test]
 fn a_flipped_bit_of_encrypted_data_is_reported_or_changes_nothing() {
     let must = ["journal", "table", "manifest", "large values", "keys"];
-    flip_bits(Some(master()), &must);
+    flip_bits(Some(master_key('A')), &must);
 }
 
 /// Flips bits of a directory, one at a time; for each kind of file in `must` at least one flip must
@@ -244,7 +216,7 @@ fn flip_bits(key: Option<Arc<MasterKey>>, must: &[&'static str]) {
     fs::create_dir(&same).expect("a folder");
     kept.iter()
         .for_each(|(name, bytes)| fs::write(same.join(name), bytes).expect("a file"));
-    let engine = open(&same, key.clone()).expect("a copy without a flipped bit opens");
+    let engine = open_rocksdb(&same, key.clone()).expect("a copy without a flipped bit opens");
     assert!(
         rows(&engine).expect("rows") == whole,
         "a copy has the same rows"
@@ -259,25 +231,8 @@ fn flip_bits(key: Option<Arc<MasterKey>>, must: &[&'static str]) {
         seed,
         seen: Mutex::default(),
     };
-    let next = AtomicUsize::new(0);
-    let check = || {
-        loop {
-            let n = next.fetch_add(1, Ordering::Relaxed);
-            if n >= bits {
-                return;
-            }
-            // The files take turns, so that small ones are tested as often as large ones.
-            tried.flip(n, names[n % names.len()]);
-        }
-    };
-    std::thread::scope(|s| {
-        let checkers: Vec<_> = (0..CHECKERS).map(|_| s.spawn(check)).collect();
-        for checker in checkers {
-            if let Err(panic) = checker.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
-    });
+    // The files take turns, so that small ones are tested as often as large ones.
+    proof::run_cases(0..bits, &|n| tried.flip(n, names[n % names.len()]));
     let seen = tried.seen.into_inner().expect("no panic");
     let of = if key.is_some() { "encrypted" } else { "plain" };
     println!("bit rot, seed {seed}: {bits} bits, {of}, {seen:?}");

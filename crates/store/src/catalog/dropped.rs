@@ -8,9 +8,10 @@
 //! the identifiers.
 
 use crate::error;
+use crate::exclusive::Exclusive;
 use crate::format::meta;
 use model::Result;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use storage::{CommitPos, CursorOpts, Engine, IdentSet, KeyRange, Table, WriteBatch};
 
@@ -60,23 +61,9 @@ pub(crate) struct DroppedIdents {
     /// Identifiers of records that the log refers to, with the commits that dropped them. The
     /// engine does not know them yet.
     pub(super) referenced: Mutex<Vec<(CommitPos, Vec<Leftover>)>>,
-    /// Identifiers whose records are being changed on disk.
-    changing: Mutex<Vec<u32>>,
-    changed: Condvar,
-}
-
-/// The right to change the records of some identifiers on disk.
-pub(super) struct RecordClaim<'d> {
-    dropped: &'d DroppedIdents,
-    idents: Vec<u32>,
-}
-
-impl Drop for RecordClaim<'_> {
-    fn drop(&mut self) {
-        let mut changing = self.dropped.changing.lock();
-        changing.retain(|ident| !self.idents.contains(ident));
-        self.dropped.changed.notify_all();
-    }
+    /// Identifiers whose records a commit changes. The list of records is not locked meanwhile:
+    /// others would wait for a flush.
+    pub(super) changing: Exclusive<u32>,
 }
 
 impl DroppedIdents {
@@ -147,23 +134,6 @@ impl DroppedIdents {
         let free = stored.into_iter().filter(|record| !is_awaited(record));
         *self.records.lock() = free.collect();
         Ok(())
-    }
-
-    /// Waits until nobody else changes the records of these identifiers on disk. The list of
-    /// records is not locked meanwhile: others would wait for a flush.
-    pub(super) fn claim_records(&self, mut idents: Vec<u32>) -> RecordClaim<'_> {
-        idents.sort_unstable();
-        idents.dedup();
-        let mut changing = self.changing.lock();
-        while idents.iter().any(|ident| changing.contains(ident)) {
-            self.changed.wait(&mut changing);
-        }
-        changing.extend(&idents);
-        drop(changing);
-        RecordClaim {
-            dropped: self,
-            idents,
-        }
     }
 
     /// Identifiers whose keys are not all deleted.

@@ -148,8 +148,7 @@ impl Shared {
         if gone.is_empty() {
             return Ok(());
         }
-        let idents: Vec<u32> = gone.iter().map(|(_, ident)| *ident).collect();
-        let claim = self.dropped.claim_records(idents);
+        let changing = self.dropped.changing.take(gone.iter().map(|(_, i)| *i));
         let mut left = self.dropped.records.lock().clone();
         left.retain(|r| !gone.contains(r));
         for (_, ident) in gone {
@@ -173,7 +172,7 @@ impl Shared {
                 .for_each(|t| notify_engine(engine, *t, &records));
         };
         let done = self.commit(WriteUnit::new(&batch).add_hook(forget));
-        drop(claim);
+        drop(changing);
         done.map(|_| ())
     }
 
