@@ -98,13 +98,13 @@ impl<'a> Ctx<'a, '_> {
     }
     /// Properties of a cursor that this request opens; the caller sets the namespace.
     pub fn cursor_info(&self) -> CursorInfo {
-        let now = self.now_ms();
+        let now = self.service.clock.read();
         CursorInfo {
             lsid: self.generic.lsid.map(|l| l.id),
             txn_number: self.transaction.as_ref().and(self.generic.txn_number),
             owner: self.owner(),
-            opened_ms: now,
-            last_use_ms: now,
+            opened: now,
+            last_use: now,
             command: Some(self.request.body.to_buf()),
             durable_reads: self.generic.promises_durable_reads(),
             fixed: self.reads_fixed_state(),
@@ -219,7 +219,7 @@ impl<'a> Ctx<'a, '_> {
         self.service
             .state
             .snapshots
-            .keep(at, view.clone(), self.now_ms());
+            .keep(at, view.clone(), self.service.clock.monotonic_us());
         Ok((view, Some(at)))
     }
     /// The view of `at`, a time that any of the servers may have told; without `at`, the view of
@@ -238,7 +238,7 @@ impl<'a> Ctx<'a, '_> {
         let at = store.time_of(now);
         if let Some(at) = at {
             // For engines that keep only states that are in use.
-            kept.keep(at, now.clone(), self.now_ms());
+            kept.keep(at, now.clone(), self.service.clock.monotonic_us());
         }
         Ok((now.clone(), at))
     }

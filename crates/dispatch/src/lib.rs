@@ -427,7 +427,7 @@ impl Dispatcher {
             self.audit_check(conn, request, command, generic.db, None);
         }
         if let Some(lsid) = generic.lsid {
-            let (owner, now) = (conn.identity.digest(access), self.service.clock.now_ms());
+            let (owner, now) = (conn.identity.digest(access), self.service.clock.read());
             if access.is_enabled() && lsid.uid.is_some_and(|uid| uid != owner) {
                 bail!(
                     code::UNAUTHORIZED,

@@ -41,7 +41,7 @@ impl<'s> StatementSession<'s> {
                 break writes;
             }
             let owner = conn.identity.digest(&service.access);
-            sessions.touch(id, owner, service.clock.now_ms())?;
+            sessions.touch(id, owner, service.clock.read())?;
         };
         Ok(Some(StatementSession {
             service,

@@ -169,10 +169,7 @@ pub(super) fn join(
         .int("transactionLifetimeLimitSeconds");
     let start = TransactionOptions {
         view: at.as_ref(),
-        expires_ms: service
-            .clock
-            .now_ms()
-            .saturating_add(seconds.saturating_mul(1000)),
+        expires: service.clock.read().after_s(seconds),
         durable_reads: generic.promises_durable_reads(),
         memory: service.config.memory.charge(),
         open_max: service

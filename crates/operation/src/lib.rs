@@ -10,7 +10,7 @@ mod progress;
 mod reads;
 mod writes;
 
-pub use clock::{Clock, SystemClock};
+pub use clock::{Clock, ClockReading, SystemClock};
 pub use interruption::{interrupted_error, is_interruption, split_set_aside};
 pub use operation::{ConnectionId, Link, Operation, WriteGate};
 pub use progress::Progress;

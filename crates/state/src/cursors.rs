@@ -7,7 +7,7 @@
 use super::cursor_owner::{Owner, check_owner};
 use memory::Charge;
 use model::{ArrayWriter, DocBuf, DocWriter, MongoError, Result, bail, code};
-use operation::Operation;
+use operation::{ClockReading, Operation};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -80,10 +80,10 @@ pub struct CursorInfo {
     pub owner: [u8; 32],
     /// The transaction that it belongs to.
     pub txn_number: Option<i64>,
-    /// Time of opening, milliseconds since the epoch.
-    pub opened_ms: i64,
-    /// Last use, milliseconds since the epoch.
-    pub last_use_ms: i64,
+    /// Time of opening.
+    pub opened: ClockReading,
+    /// Last use.
+    pub last_use: ClockReading,
     /// The cursor never times out.
     pub no_timeout: bool,
     /// The cursor tails a capped collection or a change stream.
@@ -343,9 +343,9 @@ impl Cursors {
     }
 
     /// Kills cursors idle for longer than `idle_ms_max`.
-    pub fn expire(&self, now_ms: i64, idle_ms_max: i64) {
+    pub fn expire(&self, now_us: u64, idle_ms_max: i64) {
         let idle = |info: &CursorInfo| {
-            !info.no_timeout && info.lsid.is_none() && now_ms - info.last_use_ms >= idle_ms_max
+            !info.no_timeout && info.lsid.is_none() && info.last_use.age_ms(now_us) >= idle_ms_max
         };
         let n = self.end_where(
             |slot, info| idle(info) && !matches!(slot, Slot::InUse { .. }),
@@ -588,7 +588,7 @@ mod tests {
                 ..info(None)
             },
         );
-        t.expire(1000, 1000);
+        t.expire(1_000_000, 1000);
         assert_eq!(
             (t.counts().open, t.counts().timed_out, t.counts().no_timeout),
             (1, 1, 1)

@@ -69,7 +69,7 @@ fn idle_session(service: &Service, id: &[u8; 16], session: &Session) -> Option<D
                 .put("txnNumber", open.number)
                 .put("autocommit", false);
             let began = model::extjson::log_time(began_ms);
-            let expires = model::extjson::log_time(open.expires_ms);
+            let expires = model::extjson::log_time(open.expires.wall_ms);
             transaction
                 .put("startWallClockTime", began.as_str())
                 .put("timeOpenMicros", open.open_us)
@@ -93,8 +93,8 @@ fn idle_cursor(service: &Service, id: i64, info: &CursorInfo) -> DocBuf {
 
 fn describe_cursor(id: i64, info: &CursorInfo, w: &mut DocWriter<'_>) {
     w.put("cursorId", id);
-    w.put("createdDate", Value::Date(info.opened_ms))
-        .put("lastAccessDate", Value::Date(info.last_use_ms));
+    w.put("createdDate", Value::Date(info.opened.wall_ms))
+        .put("lastAccessDate", Value::Date(info.last_use.wall_ms));
     w.put("nDocsReturned", info.documents)
         .put("nBatchesReturned", info.batches);
     w.put("noCursorTimeout", info.no_timeout)

@@ -3,14 +3,16 @@
 
 use super::transactions::SessionWrites;
 use model::{MongoError, Result, code};
+use operation::ClockReading;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use store::SessionId;
 
 /// Idle milliseconds after which a session ends.
 pub const IDLE_MS_MAX: i64 = 30 * 60 * 1000;
+const IDLE_US_MAX: u64 = IDLE_MS_MAX.unsigned_abs() * 1000;
 /// Most sessions that exist at a time.
 const SESSIONS_MAX: usize = 1_000_000;
 const SHARDS: usize = 16;
@@ -18,8 +20,8 @@ const SHARDS: usize = 16;
 /// One session.
 #[derive(Clone)]
 pub struct Session {
-    /// Last use, milliseconds since the epoch.
-    pub last_use_ms: i64,
+    /// Last use.
+    pub last_use: ClockReading,
     /// The digest of the user who owns it.
     pub owner: [u8; 32],
     /// Its retryable writes and its transaction. Locked while one of their commands runs, so that a
@@ -31,8 +33,9 @@ pub struct Session {
 #[derive(Default)]
 pub struct Sessions {
     shards: [Mutex<FxHashMap<SessionId, Session>>; SHARDS],
-    /// When the records of ended sessions were last removed; 0 before the first time.
-    swept_ms: AtomicI64,
+    /// When the records of ended sessions were last removed, by the monotonic clock in
+    /// microseconds; 0 before the first time.
+    swept_us: AtomicU64,
 }
 
 impl Sessions {
@@ -43,7 +46,7 @@ impl Sessions {
     ///
     /// # Errors
     /// 261 TooManyLogicalSessions, 13 Unauthorized for the session of another user.
-    pub fn touch(&self, id: [u8; 16], owner: [u8; 32], now_ms: i64) -> Result<()> {
+    pub fn touch(&self, id: [u8; 16], owner: [u8; 32], now: ClockReading) -> Result<()> {
         let mut shard = self.shard(&id).lock();
         if let Some(s) = shard.get_mut(&id) {
             if s.owner != owner {
@@ -52,7 +55,7 @@ impl Sessions {
                     "the session belongs to another user",
                 ));
             }
-            s.last_use_ms = now_ms;
+            s.last_use = now;
             return Ok(());
         }
         if shard.len() >= SESSIONS_MAX / SHARDS {
@@ -64,7 +67,7 @@ impl Sessions {
         shard.insert(
             id,
             Session {
-                last_use_ms: now_ms,
+                last_use: now,
                 owner,
                 writes: Arc::new(Mutex::new(SessionWrites::new(id))),
             },
@@ -88,8 +91,8 @@ impl Sessions {
         self.shard(id).lock().remove(id)
     }
     /// Ids of the sessions that have been idle too long, to be ended by the caller.
-    pub fn idle(&self, now_ms: i64) -> Vec<SessionId> {
-        let old = |s: &Session| now_ms.saturating_sub(s.last_use_ms) >= IDLE_MS_MAX;
+    pub fn idle(&self, now_us: u64) -> Vec<SessionId> {
+        let old = |s: &Session| s.last_use.age_ms(now_us) >= IDLE_MS_MAX;
         let of = |m: &FxHashMap<SessionId, Session>| {
             m.iter()
                 .filter(|(_, s)| old(s))
@@ -100,11 +103,11 @@ impl Sessions {
     }
     /// True once per idle time limit, for the first time that long after the start: sessions of an
     /// earlier run that were not used since then have ended.
-    pub fn sweep_is_due(&self, started_ms: i64, now_ms: i64) -> bool {
-        let last = self.swept_ms.load(Ordering::Relaxed).max(started_ms);
-        let due = now_ms.saturating_sub(last) >= IDLE_MS_MAX;
+    pub fn sweep_is_due(&self, started_us: u64, now_us: u64) -> bool {
+        let last = self.swept_us.load(Ordering::Relaxed).max(started_us);
+        let due = now_us.saturating_sub(last) >= IDLE_US_MAX;
         if due {
-            self.swept_ms.store(now_ms, Ordering::Relaxed);
+            self.swept_us.store(now_us, Ordering::Relaxed);
         }
         due
     }
@@ -137,16 +140,18 @@ mod tests {
     #[test]
     fn sessions_expire_after_their_last_use() {
         let t = Sessions::default();
-        t.touch([1; 16], [0; 32], 0).unwrap();
-        t.touch([2; 16], [0; 32], 0).unwrap();
-        t.touch([2; 16], [0; 32], IDLE_MS_MAX).unwrap();
-        assert_eq!(t.touch([2; 16], [1; 32], 0).unwrap_err().code(), 13);
-        assert_eq!(t.idle(IDLE_MS_MAX), vec![[1; 16]]);
+        let begin = ClockReading::default();
+        t.touch([1; 16], [0; 32], begin).unwrap();
+        t.touch([2; 16], [0; 32], begin).unwrap();
+        t.touch([2; 16], [0; 32], begin.after_s(IDLE_MS_MAX / 1000))
+            .unwrap();
+        assert_eq!(t.touch([2; 16], [1; 32], begin).unwrap_err().code(), 13);
+        assert_eq!(t.idle(IDLE_US_MAX), vec![[1; 16]]);
         assert!(t.len() == 2 && t.end(&[2; 16]).is_some() && t.end(&[2; 16]).is_none());
         assert!(
-            !t.sweep_is_due(5, IDLE_MS_MAX)
-                && t.sweep_is_due(5, IDLE_MS_MAX + 5)
-                && !t.sweep_is_due(5, IDLE_MS_MAX + 6)
+            !t.sweep_is_due(5, IDLE_US_MAX)
+                && t.sweep_is_due(5, IDLE_US_MAX + 5)
+                && !t.sweep_is_due(5, IDLE_US_MAX + 6)
         );
     }
 }

@@ -21,7 +21,7 @@ const SNAPSHOT_UNAVAILABLE: i32 = 246;
 #[derive(Clone)]
 struct Snapshot {
     view: ReadView,
-    taken_ms: i64,
+    taken_us: u64,
 }
 
 /// The kept states by cluster time.
@@ -32,7 +32,7 @@ pub struct Snapshots {
 
 impl Snapshots {
     /// Keeps a state under the time that was returned with it.
-    pub fn keep(&self, at: Timestamp, view: ReadView, now_ms: i64) {
+    pub fn keep(&self, at: Timestamp, view: ReadView, now_us: u64) {
         let mut kept = self.kept.lock();
         while kept.len() >= SNAPSHOTS_MAX {
             kept.pop_first();
@@ -41,7 +41,7 @@ impl Snapshots {
             at.as_u64(),
             Snapshot {
                 view,
-                taken_ms: now_ms,
+                taken_us: now_us,
             },
         );
     }
@@ -80,9 +80,9 @@ impl Snapshots {
         ))
     }
 
-    /// Drops states taken before `before_ms`.
-    pub fn expire(&self, before_ms: i64) {
-        self.kept.lock().retain(|_, k| k.taken_ms >= before_ms);
+    /// Drops states taken before this time of the monotonic clock.
+    pub fn expire(&self, before_us: u64) {
+        self.kept.lock().retain(|_, k| k.taken_us >= before_us);
     }
 
     /// The number of kept states.

@@ -4,6 +4,7 @@
 use memory::Charge;
 use metrics::OpLatency;
 use model::{MongoError, Result, bail, code};
+use operation::ClockReading;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
@@ -39,7 +40,7 @@ struct TransactionState {
     /// `None` while the first statement waits for locks; the transaction is started again
     /// afterwards.
     transaction: Option<Arc<Transaction>>,
-    expires_ms: i64,
+    expires: ClockReading,
     began: Instant,
     /// The read concern promised durable data.
     durable_reads: bool,
@@ -51,8 +52,8 @@ struct TransactionState {
 pub struct OpenTransaction {
     /// Its number.
     pub number: i64,
-    /// The time at which it is aborted if it is still open, milliseconds since the epoch.
-    pub expires_ms: i64,
+    /// The time at which it is aborted if it is still open.
+    pub expires: ClockReading,
     /// How long it has been open, microseconds.
     pub open_us: i64,
 }
@@ -119,8 +120,8 @@ impl TransactionCounts {
 pub struct TransactionOptions<'s> {
     /// The state that it reads; `None` is the current state.
     pub view: Option<&'s ReadView>,
-    /// The time at which it is aborted if it is still open, milliseconds since the epoch.
-    pub expires_ms: i64,
+    /// The time at which it is aborted if it is still open.
+    pub expires: ClockReading,
     /// The read concern promises durable data.
     pub durable_reads: bool,
     /// Most transactions open at the same time; 0 means no limit.
@@ -201,7 +202,7 @@ impl SessionWrites {
         counts.started.fetch_add(1, Relaxed);
         let open = TransactionState {
             transaction: Some(Arc::clone(&transaction)),
-            expires_ms: how.expires_ms,
+            expires: how.expires,
             began: Instant::now(),
             durable_reads: how.durable_reads,
             memory: how.memory,
@@ -405,15 +406,15 @@ impl SessionWrites {
         let us = open.began.elapsed().as_micros();
         Some(OpenTransaction {
             number: *number,
-            expires_ms: open.expires_ms,
+            expires: open.expires,
             open_us: i64::try_from(us).unwrap_or(i64::MAX),
         })
     }
 
     /// Aborts the open transaction when its time is over, and returns its number in that case.
-    pub fn expire(&mut self, now_ms: i64, counts: &TransactionCounts) -> Option<i64> {
+    pub fn expire(&mut self, now_us: u64, counts: &TransactionCounts) -> Option<i64> {
         match &self.transaction {
-            State::Open(number, open) if open.expires_ms <= now_ms => {
+            State::Open(number, open) if open.expires.us <= now_us => {
                 let number = *number;
                 self.abort_open(counts);
                 Some(number)

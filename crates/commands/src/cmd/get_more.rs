@@ -205,7 +205,7 @@ impl ActiveCursor {
     fn park(self, service: &Service, id: i64, count: usize, left_us: Option<u64>) -> bool {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let info = CursorInfo {
-            last_use_ms: service.clock.now_ms(),
+            last_use: service.clock.read(),
             batches: self.info.batches + 1,
             documents: self.info.documents.saturating_add(count),
             left_us,

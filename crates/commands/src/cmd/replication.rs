@@ -71,7 +71,7 @@ fn status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let service = cx.service;
     let (now, ts) = (cx.now_ms(), service.operation_time());
     let wall = Value::Date(i64::from(ts.time) * 1000);
-    let uptime = i32::try_from((now - service.started_ms) / 1000).unwrap_or(i32::MAX);
+    let uptime = i32::try_from(service.uptime_ms() / 1000).unwrap_or(i32::MAX);
     let elected = Timestamp {
         time: u32::try_from(service.started_ms / 1000).unwrap_or(0),
         increment: 1,

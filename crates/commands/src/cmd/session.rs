@@ -83,7 +83,7 @@ fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     id[6] = (id[6] & 0x0f) | 0x40;
     id[8] = (id[8] & 0x3f) | 0x80;
     let owner = cx.owner();
-    let now = cx.now_ms();
+    let now = cx.service.clock.read();
     cx.service.state.sessions.touch(id, owner, now)?;
     cx.reply.doc("id").put(
         "id",
@@ -186,7 +186,7 @@ fn is_meant(cx: &Ctx<'_, '_>, session: &ListedSession<'_>) -> bool {
 }
 
 fn refresh(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let (owner, now) = (cx.owner(), cx.now_ms());
+    let (owner, now) = (cx.owner(), cx.service.clock.read());
     for session in parse_own_sessions(cx)? {
         cx.service.state.sessions.touch(session.id, owner, now)?;
     }

@@ -16,7 +16,7 @@ pub(super) static WORKER: Worker = Worker {
 
 fn sweep(service: &Service, seen: &mut SeenSessions) -> Result<()> {
     let sessions = &service.state.sessions;
-    if !sessions.sweep_is_due(service.started_ms, service.clock.now_ms()) {
+    if !sessions.sweep_is_due(service.started_us, service.clock.monotonic_us()) {
         return Ok(());
     }
     let is_open = |id: &[u8; 16]| sessions.contains(id);

@@ -13,11 +13,11 @@ pub(super) static WORKER: Worker = Worker::short("transactions", || {
 });
 
 fn abort_expired(service: &Service) {
-    let now_ms = service.clock.now_ms();
+    let now_us = service.clock.monotonic_us();
     for (id, session) in service.state.sessions.list() {
         // A locked session runs a statement; the next round checks it again.
         if let Some(mut writes) = session.writes.try_lock()
-            && let Some(number) = writes.expire(now_ms, &service.state.transactions)
+            && let Some(number) = writes.expire(now_us, &service.state.transactions)
         {
             service.cursors.kill_transaction(&id, number);
         }

@@ -94,6 +94,7 @@ mod user_writes;
 mod waiting;
 mod waiting_long;
 mod walk;
+mod wall_clock;
 mod wildcard;
 mod workers;
 mod writes;

@@ -229,7 +229,7 @@ fn cursors_hold_their_part_and_the_last_is_refused_while_the_first_completes() {
         .invalidate("db", None, &MongoError::internal("as a drop does"));
     assert_eq!(budget.stats().used_bytes, 0);
     assert_eq!(code(&run(&s, &sorted)), 0, "there is room again");
-    s.service().cursors.expire(i64::MAX, 0);
+    s.service().cursors.expire(u64::MAX, 0);
     assert_eq!(budget.stats().used_bytes, 0);
 }
 

@@ -17,15 +17,20 @@ use storage::{Engine, MemoryEngine};
 use store::Store;
 
 /// A mock clock.
-#[derive(Debug, Default)]
-struct MockClock(AtomicI64);
+#[derive(Default)]
+struct MockClock {
+    ms: AtomicI64,
+    /// How far the wall clock is ahead, because somebody has set it.
+    wall_ahead_ms: AtomicI64,
+}
 
 impl Clock for MockClock {
     fn now_ms(&self) -> i64 {
-        1_700_000_000_000 + self.0.load(Ordering::Relaxed)
+        let ahead = self.wall_ahead_ms.load(Ordering::Relaxed);
+        1_700_000_000_000 + self.ms.load(Ordering::Relaxed) + ahead
     }
     fn monotonic_us(&self) -> u64 {
-        self.0.load(Ordering::Relaxed) as u64 * 1000
+        self.ms.load(Ordering::Relaxed) as u64 * 1000
     }
 }
 
@@ -75,7 +80,11 @@ impl Server {
     }
 
     pub(crate) fn advance_ms(&self, ms: i64) {
-        self.clock.0.fetch_add(ms, Ordering::Relaxed);
+        self.clock.ms.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_wall_ahead_ms(&self, ms: i64) {
+        self.clock.wall_ahead_ms.store(ms, Ordering::Relaxed);
     }
 
     /// The process ends: its memory is lost, the engine's content stays.
@@ -385,10 +394,10 @@ fn a_transaction_ends_when_its_time_is_over_or_its_session_is_killed() {
     let (mut t, mut other) = (s.client(1), s.client(2));
     assert_eq!(code(&t.begin().set(0, 5)), 0);
     let service = s.dispatcher.service();
-    s.clock.0.store(59_000, Ordering::Relaxed);
+    s.clock.ms.store(59_000, Ordering::Relaxed);
     commands::workers::run_shared_once(service);
     assert_eq!(code(&t.set(0, 6)), 0);
-    s.clock.0.store(61_000, Ordering::Relaxed);
+    s.clock.ms.store(61_000, Ordering::Relaxed);
     commands::workers::run_shared_once(service);
     assert_eq!(code(&t.set(0, 7)), 251);
     assert_eq!(code(&t.begin().set(0, 8)), 0);
@@ -585,7 +594,7 @@ fn writers_that_wait_for_a_transaction_hold_no_thread() {
     let mut limited = plain.clone();
     limited.put("maxTimeMS", 50i32);
     assert_eq!(late.run(&s, &limited, false), None);
-    s.clock.0.fetch_add(60, Ordering::Relaxed);
+    s.clock.ms.fetch_add(60, Ordering::Relaxed);
     assert_eq!(code(&late.run(&s, &limited, true).unwrap()), 50);
     let mut gone = WaitingClient::new(&s);
     assert_eq!(gone.run(&s, &plain, false), None);

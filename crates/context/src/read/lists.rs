@@ -5,6 +5,7 @@ use crate::ddl::names;
 use access::user::digest;
 use auth::UserName;
 use model::{Binary, Doc, DocBuf, Namespace, Result, Value, bail, code};
+use operation::ClockReading;
 use query::explain::write_cached;
 use query::plan::{CachedPlan, PlanCache};
 use state::operations;
@@ -83,13 +84,13 @@ fn sessions(service: &Service, spec: Doc<'_>, viewer: Option<&[u8; 32]>) -> Vec<
         Some(viewer) => viewer == owner,
         None => true,
     };
-    let one = |id: [u8; 16], owner: [u8; 32], last_use_ms: i64| {
+    let one = |id: [u8; 16], owner: [u8; 32], last_use: ClockReading| {
         let uid = Binary {
             subtype: 0,
             bytes: &owner,
         };
         model::doc! { "_id": { "id": Binary { subtype: 4, bytes: &id }, "uid": uid },
-        "lastUse": Value::Date(last_use_ms) }
+        "lastUse": Value::Date(last_use.wall_ms) }
     };
     service
         .state
@@ -97,7 +98,7 @@ fn sessions(service: &Service, spec: Doc<'_>, viewer: Option<&[u8; 32]>) -> Vec<
         .list()
         .into_iter()
         .filter(|(_, s)| wanted(&s.owner))
-        .map(|(id, s)| one(id, s.owner, s.last_use_ms))
+        .map(|(id, s)| one(id, s.owner, s.last_use))
         .collect()
 }
 

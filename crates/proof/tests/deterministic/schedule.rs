@@ -34,7 +34,7 @@ const WALL: Duration = Duration::from_secs(1_700_000_000);
 /// Where the wall clock jumps, it does so at one of this many scheduling points.
 const JUMP_PLACES: usize = 200;
 /// How far it is from the run's time after a jump, at most, in milliseconds.
-const JUMPS_MS: [usize; 4] = [20, 2_000, 60_000, 600_000];
+const JUMPS_MS: [usize; 5] = [20, 2_000, 60_000, 1_200_000, 100_000_000];
 
 enum State {
     Ready,
