@@ -30,7 +30,9 @@ impl ClockReading {
     /// The time so many seconds later.
     #[must_use]
     pub fn after_s(self, seconds: i64) -> ClockReading {
-        let us = u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000);
+        let us = u64::try_from(seconds)
+            .unwrap_or(0)
+            .saturating_mul(1_000_000);
         ClockReading {
             wall_ms: self.wall_ms.saturating_add(seconds.saturating_mul(1000)),
             us: self.us.saturating_add(us),

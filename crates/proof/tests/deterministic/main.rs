@@ -42,8 +42,7 @@ const FOUND: [u64; 3] = [
     // An insert did not make its collection when others had made and dropped it meanwhile.
     6055,
     // A statement was done outside of its transaction when its session was killed as it began.
-    6102,
-    // The records of writes were removed when the wall clock was set ahead.
+    6102, // The records of writes were removed when the wall clock was set ahead.
     6899,
 ];
 
