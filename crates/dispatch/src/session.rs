@@ -16,7 +16,6 @@ use store::SessionId;
 pub(super) struct StatementSession<'s> {
     service: &'s Service,
     id: SessionId,
-    kind: StatementKind,
     writes: Arc<Mutex<SessionWrites>>,
 }
 
@@ -46,7 +45,6 @@ impl<'s> StatementSession<'s> {
         Ok(Some(StatementSession {
             service,
             id,
-            kind,
             writes,
         }))
     }
@@ -59,11 +57,9 @@ impl<'s> StatementSession<'s> {
 
 impl Drop for StatementSession<'_> {
     /// The statement has ended and released its lock. A killer removes the session first and then
-    /// tries to abort its transaction: one of the two finds the other.
+    /// tries to abort its transaction: one of the two finds the other. A retryable write holds the
+    /// lock beside an open transaction when it is refused, so it has to look, too.
     fn drop(&mut self) {
-        if self.kind != StatementKind::Transaction {
-            return;
-        }
         let now = self.service.state.sessions.writes(&self.id);
         if now.is_some_and(|now| Arc::ptr_eq(&now, &self.writes)) {
             return;
